@@ -1,0 +1,251 @@
+// host.ts: the lifecycle engine. It finds, spawns, keeps and ends the Clients; the MCP servers only ask.
+//
+// Runs in    plain node (`node bootstrap.js host`, the headless Host) or the user's VS Code window.
+// Started by mcp.ts when no Host answers, or by VS Code. A headless one ends itself when nobody has used it for 30 minutes.
+// Touches    its Clients' pipes and processes; <workspace>/.devtools/host-session.json.
+// Refuses    to trust that file (it is compared with the living process, set aside when damaged), to start a second
+//            Client where one is alive but silent, and to signal a process that is not the one it recorded.
+//
+// Sections   the session file · Clients · methods
+
+import fs from 'node:fs';
+import path from 'node:path';
+import {
+  PROTOCOL, VERSION, claim, clientName, connect, devtoolsDir, errorName, failure, isObject, messageOf, openPrivate, pipePath, startRole,
+  step, writePrivate, type Connection, type Role,
+} from './bootstrap.js';
+import { identify, isAlive, kill, type Identity } from './ledger.ts';
+
+const PING_MS = 2000;
+const END_MS = 2000; // a Client ends within this of being asked, else it is killed
+const SESSION_FILE_CAP = 64 * 1024;
+const WARNING_CAP = 20;
+
+type Client = {
+  workspace: string;
+  pipe: string;
+  peer: Connection;
+  process: Identity;
+  version: string;
+  safeMode: boolean;
+  startedAt: number;
+};
+
+// ------------------------------------------------------------------------------------------------ the session file
+// What a next Host needs to know of a Client that outlived this one. Read with guards: whoever can write to the
+// workspace can write this file, so nothing in it is believed that the process itself does not confirm.
+
+export type Session = { clientPid: number; clientStartTime: string; startedAt: number };
+
+/** The session in a file's text, or what is wrong with it. */
+export function parseSession(text: string): Session | string {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return 'not JSON';
+  }
+  if (!isObject(value)) return 'not an object';
+  const { clientPid, clientStartTime, startedAt } = value;
+  if (typeof clientPid !== 'number' || !Number.isSafeInteger(clientPid) || clientPid <= 0) return 'clientPid is not a process id';
+  if (typeof clientStartTime !== 'string' || clientStartTime === '') return 'clientStartTime is not a string';
+  if (typeof startedAt !== 'number' || !Number.isFinite(startedAt)) return 'startedAt is not a time';
+  return { clientPid, clientStartTime, startedAt };
+}
+
+/** Reads the session, or sets a file aside that is none; undefined if there is nothing to read. */
+export function readSession(file: string, warn: (text: string) => void): Session | undefined {
+  let problem;
+  try {
+    const fd = openPrivate(file, fs.constants.O_RDONLY);
+    try {
+      if (fs.fstatSync(fd).size > SESSION_FILE_CAP) throw new Error(`over ${SESSION_FILE_CAP} bytes`);
+      const session = parseSession(fs.readFileSync(fd, 'utf8'));
+      if (typeof session !== 'string') return session;
+      problem = session;
+    } finally {
+      fs.closeSync(fd);
+    }
+  } catch (error) {
+    if (errorName(error) === 'ENOENT') return undefined;
+    problem = messageOf(error);
+  }
+  try {
+    fs.renameSync(file, `${file}.damaged`);
+    warn(`${file} was not a session of ours (${problem}): set aside as ${path.basename(file)}.damaged`);
+  } catch (error) {
+    warn(`${file} is not a session of ours (${problem}) and cannot be moved: ${messageOf(error)}`);
+  }
+  return undefined;
+}
+
+// --------------------------------------------------------------------------------------------------------- Clients
+
+export function register(role: Role): void {
+  const startedAt = Date.now();
+  const clients = new Map<string, Client>();
+  const starting = new Map<string, Promise<Client & { reused: boolean }>>(); // so that concurrent callers share one start
+  const warnings: string[] = [];
+
+  function warn(text: string): void {
+    role.log(`warning: ${text}`);
+    warnings.push(text);
+    if (warnings.length > WARNING_CAP) warnings.shift();
+  }
+
+  const sessionFile = (workspace: string): string => path.join(devtoolsDir(workspace, role.dir), 'host-session.json');
+
+  function clearSession(workspace: string): void {
+    fs.rmSync(sessionFile(workspace), { force: true });
+  }
+
+  function ensureClient(workspace: string): Promise<Client & { reused: boolean }> {
+    let start = starting.get(workspace);
+    if (!start) {
+      start = findOrSpawnClient(workspace).finally(() => starting.delete(workspace));
+      starting.set(workspace, start);
+    }
+    return start;
+  }
+
+  async function findOrSpawnClient(workspace: string): Promise<Client & { reused: boolean }> {
+    const known = clients.get(workspace);
+    if (known) {
+      await known.peer.call('system.ping', {}, { timeoutMs: PING_MS }).catch((error) => {
+        // It still holds its pipe: stopped or busy. A second Client beside it would be worse than the wait.
+        if (known.peer.closedBecause === undefined) throw failure('E_UNRESPONSIVE', `the Client of ${workspace} (pid ${known.process.pid}) does not answer: ${messageOf(error)}. It may be stopped; if it stays so, end that process and call again`);
+      });
+      if (known.peer.closedBecause === undefined) return { ...known, reused: true };
+    }
+    await swept;
+    const session = readSession(sessionFile(workspace), warn);
+    const pipe = pipePath(role.dir, clientName(workspace));
+    for (let spawns = 0; ; spawns++) {
+      try {
+        return { ...(await adopt(workspace, pipe, session)), reused: spawns === 0 };
+      } catch (error) {
+        // Twice, because the first may lose the name to a Client that is just about to end.
+        if (spawns === 2 || errorName(error) !== 'E_UNREACHABLE') throw error;
+      }
+      await startRole('client', workspace, role.dir);
+    }
+  }
+
+  /** Takes the Client that holds the pipe, whoever started it: the key and the name prove that it is one of ours. */
+  async function adopt(workspace: string, pipe: string, session: Session | undefined): Promise<Client> {
+    const peer = await connect(pipe, { as: 'host', key: role.key, label: 'the Client' });
+    step('connected');
+    try {
+      const ping = await peer.call('system.ping', {}, { timeoutMs: PING_MS });
+      if (!isObject(ping) || typeof ping.pid !== 'number') throw failure('E_INTERNAL', 'the Client answers its ping with something else');
+      const process = await identify(ping.pid);
+      if (!process) throw failure('E_UNREACHABLE', 'the Client ended while it was being adopted');
+      const same = session?.clientPid === process.pid && session.clientStartTime === process.startTime;
+      if (session && !same && (await identify(session.clientPid))?.startTime === session.clientStartTime) {
+        warn(`process ${session.clientPid} was the Client of ${workspace} and is alive without its pipe`);
+      }
+      const client: Client = {
+        workspace, pipe, peer, process, version: String(ping.version), safeMode: ping.safeMode === true,
+        startedAt: same ? session.startedAt : Date.now(),
+      };
+      clients.set(workspace, client);
+      peer.onClose.push((reason) => onClientGone(client, reason));
+      peer.onResponsive = (responsive) => warn(`the Client of ${workspace} (pid ${process.pid}) ${responsive ? 'answers again' : 'does not answer: it may be stopped'}`);
+      persist(client);
+      return client;
+    } catch (error) {
+      peer.close(messageOf(error));
+      throw error;
+    }
+  }
+
+  function persist(client: Client): void {
+    const session = {
+      clientPid: client.process.pid, clientStartTime: client.process.startTime, startedAt: client.startedAt, workspace: client.workspace,
+      cdpPort: null, inspectorPort: null, extensionPath: null, windowProcesses: [], hostPid: process.pid, version: VERSION, protocol: PROTOCOL,
+    };
+    try {
+      writePrivate(sessionFile(client.workspace), `${JSON.stringify(session, null, 2)}\n`);
+      step('persisted');
+    } catch (error) {
+      warn(`the session of ${client.workspace} could not be written: ${messageOf(error)}`); // the pipe still finds it
+    }
+  }
+
+  async function onClientGone(client: Client, reason: string): Promise<void> {
+    if (clients.get(client.workspace)?.peer === client.peer) clients.delete(client.workspace);
+    role.log(`Client ${client.process.pid} of ${client.workspace} is gone: ${reason}`);
+    if (!(await isAlive(client.process)) && !clients.has(client.workspace) && !starting.has(client.workspace)) clearSession(client.workspace);
+  }
+
+  /** Asks a Client to end, then makes it. */
+  async function endClient(client: Client, reason: string): Promise<void> {
+    const gone = new Promise<void>((resolve) => client.peer.onClose.push(() => resolve()));
+    const late = new Promise<void>((resolve) => setTimeout(resolve, END_MS));
+    await client.peer.call('client.stop', { reason }, { timeoutMs: END_MS }).catch(async (error) => {
+      role.log(`Client ${client.process.pid} cannot be asked to end (${messageOf(error)}): SIGTERM`);
+      await kill(client.process, 'SIGTERM');
+    });
+    await Promise.race([gone, late]);
+    if (await isAlive(client.process)) await Promise.race([gone, new Promise((resolve) => setTimeout(resolve, 200))]);
+    if (client.peer.closedBecause === undefined && (await kill(client.process, 'SIGKILL'))) role.log(`Client ${client.process.pid} was killed`);
+    clearSession(client.workspace);
+  }
+
+  /** Names of Clients that were killed and never came back: claiming and releasing one removes its sockets without a race. */
+  async function sweepDeadNames(): Promise<void> {
+    const names = new Set(fs.readdirSync(role.dir).map((file) => /^(client-[0-9a-f]{8})\..*sock$/.exec(file)?.[1]));
+    for (const name of names) if (name) (await claim(role.dir, name))?.release();
+  }
+
+  // ------------------------------------------------------------------------------------------------------- methods
+
+  role.handle('mcpReady', async (params) => {
+    step('mcpReady');
+    const workspace = workspaceOf(params.workspace);
+    for (const wanted of Array.isArray(params.roles) ? params.roles : ['client']) {
+      if (wanted !== 'client') throw failure('E_UNSUPPORTED', `this Host (${VERSION}) has no role ${JSON.stringify(wanted)}: it has client`);
+    }
+    const client = await ensureClient(workspace);
+    return {
+      clientPipePath: client.pipe, cdpPort: null, clientPid: client.process.pid, startedAt: client.startedAt, reused: client.reused,
+    };
+  });
+
+  role.handle('getStatus', () => ({
+    pid: process.pid, version: VERSION, protocol: PROTOCOL, mode: role.vscode ? 'vscode' : 'headless', pipe: role.pipe, startedAt,
+    busyWith: role.busyWith(), warnings,
+    connections: [...role.peers].map((peer) => peer.hello),
+    clients: [...clients.values()].map((client) => ({
+      workspace: client.workspace, pid: client.process.pid, startTime: client.process.startTime, pipe: client.pipe, cdpPort: null,
+      version: client.version, safeMode: client.safeMode, startedAt: client.startedAt, responsive: client.peer.responsive,
+    })),
+  }));
+
+  role.handle('takeover', (params) => {
+    const by = `${String(params.by ?? 'somebody')}: ${String(params.reason ?? 'no reason given')}`;
+    const busy = role.busyWith();
+    if (params.ifIdle === true && busy) throw failure('E_BUSY', `the Host (pid ${process.pid}) still has ${busy}`);
+    setImmediate(() => void role.stop(`taken over by ${by}`)); // after the answer
+    return { acknowledged: true };
+  });
+
+  role.onStop = async () => {
+    for (const peer of role.peers) if (peer.hello.as === 'mcp') peer.notify('session.ended', { reason: 'the Host ends' });
+    await Promise.all([...clients.values()].map((client) => endClient(client, 'its Host ends')));
+  };
+
+  const swept = sweepDeadNames().catch((error) => role.log(`dead names could not be removed: ${messageOf(error)}`));
+}
+
+/** The one spelling of a workspace, so that two ways to write it meet in one Client. */
+function workspaceOf(value: unknown): string {
+  if (typeof value !== 'string' || !path.isAbsolute(value)) throw failure('E_ARGUMENTS', 'workspace must be an absolute path');
+  try {
+    const real = fs.realpathSync(value);
+    if (fs.statSync(real).isDirectory()) return real;
+  } catch (error) {
+    throw failure('E_ARGUMENTS', `the workspace ${value} cannot be used: ${messageOf(error)}`);
+  }
+  throw failure('E_ARGUMENTS', `the workspace ${value} is not a directory`);
+}

@@ -1,0 +1,910 @@
+// mcp.ts: the MCP server on stdio, its tools table, the audit log, and the command line.
+//
+// Runs in    a process that an MCP client (VS Code, or any other) starts and may end at any time: nothing is lost with it.
+// Started by the MCP client, or a person (`vscode-devtools --help`).
+// Touches    stdin and stdout, the pipes of Host and Client, <workspace>/.devtools/audit/. It starts nothing but a
+//            missing Host.
+// Refuses    arguments that a tool's schema does not name, a second call under an id in use, and to print anything but
+//            the protocol on stdout, whatever a handler prints.
+//
+// Two eras of MCP in one process: a request whose _meta names a protocol version is served by that alone (2026-07-28);
+// `initialize` selects a legacy version for the rest (2024-11-05 to 2025-11-25).
+//
+// Sections   limits · types · tools · arguments · locks · links to Host and Client · audit log · tool calls ·
+//            the protocol · command line · main
+
+import crypto from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import {
+  LINE_CAP, LineReader, PROTOCOL, RpcError, UNSENT_CAP, VERSION, connect, devtoolsDir, errorName, failure, isId, isObject, messageOf,
+  messageProblem, openPrivate, parseLine, pipePath, privateDir, readKey, runtimeDir, startRole, step, type Connection, type Handler,
+} from './bootstrap.js';
+
+// ---------------------------------------------------------------------------------------------------------- limits
+
+const MODERN = ['2026-07-28'];
+const LEGACY = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']; // the first is what an unknown client is offered
+const BATCHES = '2025-03-26'; // the one version with arrays
+const STRUCTURED_SINCE = '2025-06-18'; // older clients read only text
+const META = 'io.modelcontextprotocol/';
+const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
+const LIST_TTL_MS = 3_600_000; // the tools do not change while the process lives
+const PROGRESS_MS = 1000;
+const EXIT_MS = 80; // stdin's end to exit; what is computed is written first
+const UNREAD_PAUSE = 1024 * 1024; // unread answers before stdin is read no further
+const READY_MS = 60_000; // a Host finds or starts a Client within this
+const STATUS_MS = 3000;
+const HOST_TRIES = 4;
+const AUDIT_FILE_CAP = 8 * 1024 * 1024;
+const AUDIT_FILES = 8; // of one chain
+const AUDIT_ARGS_CAP = 4096;
+
+// ----------------------------------------------------------------------------------------------------------- types
+
+type Json = Record<string, unknown>;
+
+/** The subset of JSON Schema draft-07 that our tools use and checkValue() understands. */
+export type Schema = {
+  type?: 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'array' | readonly string[];
+  description?: string;
+  enum?: readonly unknown[];
+  default?: unknown;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  items?: Schema;
+  maxItems?: number;
+  properties?: Record<string, Schema>;
+  required?: readonly string[];
+  additionalProperties?: boolean;
+  anyOf?: readonly Schema[];
+};
+
+/** What runs while a tool call runs. */
+type Run = {
+  signal: AbortSignal; // aborts when the client cancels
+  progress: (message: string) => void;
+  log: (level: string, text: string) => void;
+};
+
+/** A tool is one row. The MCP annotations follow from `effect`, README's table from the whole row. */
+export type Tool = {
+  name: string; // area_verb
+  title: string;
+  description: string; // one or two sentences, for a model
+  effect: 'read' | 'write' | 'exec' | 'spawn';
+  via: 'host' | 'client' | 'debug' | 'cdp';
+  input: Schema;
+  output: Schema;
+  lock?: (args: Json) => string; // calls with the same key run one after the other
+  auditArgs?: (args: Json) => Json; // what of the arguments may be written down
+  run: (args: Json, run: Run) => Promise<Json>;
+  text: (result: Json) => string; // the short readable form
+};
+
+// ----------------------------------------------------------------------------------------------------------- tools
+
+const LEDGER_SCHEMA: Schema = {
+  type: 'object',
+  description: 'Processes that were started through these tools and have not ended.',
+  properties: { active: { type: 'array' }, orphaned: { type: 'array' }, more: { type: 'integer' }, unavailable: { type: 'string' } },
+  required: ['active', 'orphaned'],
+};
+
+const ERROR_SCHEMA: Schema = {
+  type: 'object',
+  properties: { code: { type: 'string' }, message: { type: 'string' } },
+  required: ['code', 'message'],
+};
+
+/** The schema of a result: what the tool promises, or an error; the ledger in both. */
+function result(properties: Record<string, Schema>, required: string[]): Schema {
+  return {
+    type: 'object',
+    properties: { ...properties, error: ERROR_SCHEMA, ledger: LEDGER_SCHEMA },
+    required: ['ledger'],
+    anyOf: [{ required }, { required: ['error'] }],
+  };
+}
+
+export const TOOLS: readonly Tool[] = [
+  {
+    name: 'devtools_status',
+    title: 'Status of vscode-devtools',
+    description: 'Shows what is connected: MCP server, Host and Client with versions, modes, paths and Safe Mode, and which powers are switched on. Call it when another tool reports a connection problem.',
+    effect: 'read',
+    via: 'client',
+    input: { type: 'object', properties: {}, additionalProperties: false },
+    output: result(
+      {
+        mcp: { type: 'object' },
+        host: { type: 'object', properties: { state: { type: 'string' } }, required: ['state'] },
+        client: { type: 'object', properties: { state: { type: 'string' } }, required: ['state'] },
+        powers: { type: 'object', properties: { exec: { type: 'boolean' } } },
+        paths: { type: 'object' },
+        warnings: { type: 'array', items: { type: 'string' } },
+      },
+      ['mcp', 'host', 'client', 'powers', 'paths', 'warnings'],
+    ),
+    run: devtoolsStatus,
+    text: statusText,
+  },
+];
+
+async function devtoolsStatus(_args: Json, run: Run): Promise<Json> {
+  const warnings: string[] = [];
+  if (!link.client) await clientLink(run).catch(() => {}); // what fails here is found again, and told, below
+  const [host, client] = await Promise.all([
+    inspect(() => hostLink(run), 'getStatus', run),
+    inspect(() => clientLink(run), 'system.ping', run),
+  ]);
+  if (Array.isArray(host.warnings)) warnings.push(...host.warnings.map(String));
+  if (auditProblem) warnings.push(auditProblem);
+  const mine = isObject(host) && Array.isArray(host.clients) ? host.clients.filter(isObject).find((one) => one.pid === client.pid) : undefined;
+  if (client.state === 'connected') Object.assign(client, { pipe: link.clientPipe, workspace: options.workspace, startedAt: mine?.startedAt });
+  delete host.warnings;
+  return {
+    mcp: { pid: process.pid, version: VERSION, protocol: PROTOCOL, node: process.version, workspace: options.workspace, client: clientName },
+    host,
+    client,
+    powers: { exec: false },
+    paths: { runtime: runtimeDir(), devtools: devtoolsDir(options.workspace), audit: audit?.file ?? null },
+    warnings,
+  };
+}
+
+/** What a role says of itself, or in which way it cannot. */
+async function inspect(reach: () => Promise<Connection>, method: string, run: Run): Promise<Json> {
+  try {
+    const peer = await reach();
+    if (!peer.responsive) return { state: 'unresponsive', error: 'it holds its pipe but has not answered for some seconds: stopped, or busy' };
+    try {
+      const said = await peer.call(method, {}, { timeoutMs: STATUS_MS, signal: run.signal });
+      return { state: 'connected', ...(isObject(said) ? said : {}) };
+    } catch (error) {
+      if (!(error instanceof RpcError) || error.code !== -32601) throw error;
+      const ping = await peer.call('system.ping', {}, { timeoutMs: STATUS_MS, signal: run.signal });
+      return { state: 'safe mode', ...(isObject(ping) ? ping : {}) };
+    }
+  } catch (error) {
+    const name = errorName(error);
+    return { state: name === 'E_UNRESPONSIVE' || name === 'E_TIMEOUT' ? 'unresponsive' : 'unreachable', code: name, error: messageOf(error) };
+  }
+}
+
+function statusText(status: Json): string {
+  const line = (name: string, role: unknown): string => {
+    if (!isObject(role)) return `${name}: unknown`;
+    const { state, mode, pid, version, safeMode, reason, error } = role;
+    const problem = safeMode === true ? `, SAFE MODE: ${String(reason)}` : error ? `: ${String(error)}` : '';
+    return `${name}: ${String(state)}${mode ? ` (${String(mode)}, pid ${String(pid)}, ${String(version)})` : ''}${problem}`;
+  };
+  const warnings = Array.isArray(status.warnings) ? status.warnings.map((text) => `warning: ${String(text)}`) : [];
+  return [line('Host', status.host), line('Client', status.client), `exec: off`, ...warnings].join('\n');
+}
+
+// ------------------------------------------------------------------------------------------------------- arguments
+
+/** Every problem of a value with its schema, in words. */
+export function checkValue(schema: Schema, value: unknown, where: string): string[] {
+  const types = typeof schema.type === 'string' ? [schema.type] : schema.type;
+  if (types && !types.some((type) => hasType(value, type))) {
+    return [`${where} must be ${types.map((type) => `${'aeio'.includes(type.charAt(0)) ? 'an' : 'a'} ${type}`).join(' or ')}, not ${describe(value)}`];
+  }
+  if (schema.enum && !schema.enum.includes(value)) return [`${where} must be one of ${schema.enum.map((one) => JSON.stringify(one)).join(', ')}, not ${describe(value)}`];
+  const problems: string[] = [];
+  if (typeof value === 'number') {
+    if (schema.minimum !== undefined && value < schema.minimum) problems.push(`${where} must be at least ${schema.minimum}, not ${value}`);
+    if (schema.maximum !== undefined && value > schema.maximum) problems.push(`${where} must be at most ${schema.maximum}, not ${value}`);
+  } else if (typeof value === 'string') {
+    if (schema.minLength !== undefined && value.length < schema.minLength) problems.push(`${where} must have at least ${schema.minLength} characters`);
+    if (schema.maxLength !== undefined && value.length > schema.maxLength) problems.push(`${where} must have at most ${schema.maxLength} characters, not ${value.length}`);
+  } else if (Array.isArray(value)) {
+    if (schema.maxItems !== undefined && value.length > schema.maxItems) problems.push(`${where} must have at most ${schema.maxItems} items, not ${value.length}`);
+    const { items } = schema;
+    if (items) value.forEach((item, index) => problems.push(...checkValue(items, item, `${where}[${index}]`)));
+  } else if (isObject(value)) problems.push(...checkObject(schema, value, where));
+  return problems;
+}
+
+function checkObject(schema: Schema, value: Json, where: string): string[] {
+  const problems: string[] = [];
+  const name = (key: string): string => (where === '' ? `"${key.slice(0, 60)}"` : `${where}.${key.slice(0, 60)}`);
+  for (const key of schema.required ?? []) if (!Object.hasOwn(value, key)) problems.push(`missing argument ${name(key)}`);
+  for (const [key, item] of Object.entries(value)) {
+    const property = schema.properties && Object.hasOwn(schema.properties, key) ? schema.properties[key] : undefined;
+    if (property) problems.push(...checkValue(property, item, name(key)));
+    else if (schema.additionalProperties === false) problems.push(`unknown argument ${name(key)}`);
+  }
+  return problems;
+}
+
+function hasType(value: unknown, type: string): boolean {
+  if (type === 'integer') return Number.isSafeInteger(value);
+  if (type === 'number') return typeof value === 'number' && Number.isFinite(value);
+  if (type === 'object') return isObject(value);
+  if (type === 'array') return Array.isArray(value);
+  return typeof value === type;
+}
+
+function describe(value: unknown): string {
+  if (Array.isArray(value)) return 'an array';
+  if (isObject(value)) return 'an object';
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}
+
+/** What a tool takes, a line an argument. */
+export function expectedArguments(schema: Schema): string[] {
+  return Object.entries(schema.properties ?? {}).map(([name, property]) => {
+    const type = property.enum ? property.enum.map((one) => JSON.stringify(one)).join('|') : typeof property.type === 'string' ? property.type : (property.type ?? ['any']).join('|');
+    const rest = schema.required?.includes(name) ? 'required' : property.default === undefined ? 'optional' : `default ${JSON.stringify(property.default)}`;
+    return `${name} (${type}, ${rest})`;
+  });
+}
+
+/** The arguments with the schema's defaults filled in; an error that names every problem at once. */
+export function checkArguments(tool: Tool, given: unknown): Json {
+  const value = given ?? {};
+  const problems = isObject(value) ? checkObject(tool.input, value, '') : [`arguments must be an object, not ${describe(value)}`];
+  const expected = expectedArguments(tool.input);
+  if (problems.length) {
+    const wants = expected.length ? `It takes: ${expected.join(', ')}.` : 'It takes no arguments.';
+    throw failure('E_ARGUMENTS', `${tool.name}: ${problems.slice(0, 20).join('; ')}. ${wants} Nothing was done: call it again with these mended.`, { problems: problems.slice(0, 20), expected });
+  }
+  const args: Json = {};
+  for (const [name, property] of Object.entries(tool.input.properties ?? {})) if (property.default !== undefined) args[name] = property.default;
+  return isObject(value) ? Object.assign(args, value) : args;
+}
+
+// ----------------------------------------------------------------------------------------------------------- locks
+// One queue a thing (a terminal, a debug session, the window), first in first out. Who is cancelled while waiting
+// leaves the queue without holding up those behind.
+
+export function createLocks(): (key: string, signal: AbortSignal) => Promise<() => void> {
+  const tails = new Map<string, Promise<void>>();
+  return async (key, signal) => {
+    const before = tails.get(key) ?? Promise.resolve();
+    let release: () => void = () => {};
+    const mine = new Promise<void>((resolve) => (release = resolve));
+    const tail = before.then(() => mine);
+    tails.set(key, tail);
+    void tail.then(() => tails.get(key) === tail && tails.delete(key));
+    let onAbort: () => void = () => {};
+    const aborted = new Promise<never>((_resolve, reject) => {
+      onAbort = () => reject(failure('E_CANCELLED', `cancelled while waiting for ${key}`));
+      if (signal.aborted) onAbort();
+      else signal.addEventListener('abort', onAbort, { once: true });
+    });
+    try {
+      await Promise.race([before, aborted]);
+      return release;
+    } catch (error) {
+      release();
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+      aborted.catch(() => {}); // raced and lost
+    }
+  };
+}
+
+const lock = createLocks();
+
+// ---------------------------------------------------------------------------------------- links to Host and Client
+// Made at the first call that needs them, shared by all, made again when they drop.
+
+const link: { host?: Connection; client?: Connection; clientPipe?: string; toHost?: Promise<Connection>; toClient?: Promise<Connection> } = {};
+
+function hostLink(run: Run): Promise<Connection> {
+  if (link.host) return Promise.resolve(link.host);
+  link.toHost ??= reachHost(run).finally(() => delete link.toHost);
+  return link.toHost;
+}
+
+async function reachHost(run: Run): Promise<Connection> {
+  const dir = privateDir(runtimeDir());
+  const pipe = pipePath(dir, 'host');
+  const key = readKey(dir);
+  const handlers = new Map<string, Handler>([['session.ended', (params) => onSessionEnded(run, params)]]);
+  for (let tries = 1; ; tries++) {
+    step('connecting');
+    try {
+      const peer = await connect(pipe, { as: 'mcp', key, label: 'the Host', handlers });
+      if (await replaceOlder(peer, run)) continue;
+      link.host = peer;
+      peer.onResponsive = (responsive) => run.log('warning', responsive ? 'the Host answers again' : 'the Host does not answer: it may be stopped');
+      peer.onClose.push((reason) => {
+        delete link.host;
+        if (exiting) return;
+        run.log('warning', `the Host is gone: ${reason}`);
+        if (!sessionEnded) void clientLink(run).catch((error) => run.log('error', messageOf(error))); // so that a Client that lost its Host is adopted in time
+      });
+      sessionEnded = false;
+      step('connected');
+      return peer;
+    } catch (error) {
+      if (tries === HOST_TRIES || errorName(error) !== 'E_UNREACHABLE') throw error;
+    }
+    run.progress('starting the Host');
+    await startRole('host', '', dir);
+    run.log('info', 'started a headless Host');
+  }
+}
+
+let sessionEnded = false; // the Host said that it ends: the next call starts another, not we by ourselves
+
+function onSessionEnded(run: Run, params: Json): void {
+  sessionEnded = true;
+  run.log('notice', `the session ended: ${String(params.reason)}`);
+}
+
+/** Whether an older headless Host that owns nothing alive was asked to make room for this version. */
+async function replaceOlder(peer: Connection, run: Run): Promise<boolean> {
+  const ping = await peer.call('system.ping', {}, { timeoutMs: STATUS_MS });
+  const { version, protocol, mode, pid, safeMode } = isObject(ping) ? ping : {};
+  if (mode === 'headless' && safeMode !== true && isNewer(VERSION, String(version))) {
+    try {
+      const gone = new Promise<void>((resolve) => peer.onClose.push(() => resolve()));
+      await peer.call('takeover', { reason: `version ${VERSION} replaces ${String(version)}`, by: `mcp (pid ${process.pid})`, ifIdle: true });
+      await gone;
+      run.log('notice', `the older Host ${String(version)} made room for ${VERSION}`);
+      return true;
+    } catch (error) {
+      run.log('notice', `the older Host ${String(version)} stays: ${messageOf(error)}`);
+    }
+  }
+  if (protocol === PROTOCOL) return false;
+  peer.close('another protocol');
+  throw failure('E_VERSION', `the Host (pid ${String(pid)}, ${String(mode)}) is version ${String(version)} and speaks protocol ${String(protocol)}; this server is ${VERSION} and speaks ${PROTOCOL}. Close ${mode === 'vscode' ? 'that VS Code window, or update its extension' : 'it with `vscode-devtools host stop`'}`);
+}
+
+/** Whether version a is newer than b: dotted numbers, anything else counts as 0. */
+export function isNewer(a: string, b: string): boolean {
+  const numbers = (version: string): number[] => version.split(/[.+-]/).map((part) => Number(part) || 0);
+  const [left, right] = [numbers(a), numbers(b)];
+  for (let i = 0; i < Math.max(left.length, right.length); i++) {
+    const difference = (left[i] ?? 0) - (right[i] ?? 0);
+    if (difference) return difference > 0;
+  }
+  return false;
+}
+
+function clientLink(run: Run): Promise<Connection> {
+  if (link.client && link.host) return Promise.resolve(link.client);
+  link.toClient ??= reachClient(run).finally(() => delete link.toClient);
+  return link.toClient;
+}
+
+async function reachClient(run: Run): Promise<Connection> {
+  const host = await hostLink(run);
+  const ready = await host.call('mcpReady', { workspace: options.workspace, roles: ['client'] }, { timeoutMs: READY_MS, onProgress: run.progress });
+  step('ready');
+  if (!isObject(ready) || typeof ready.clientPipePath !== 'string') throw failure('E_NO_CLIENT', 'the Host names no Client pipe: call devtools_status');
+  if (link.client && link.clientPipe === ready.clientPipePath) return link.client; // only the Host had dropped
+  const peer = await connect(ready.clientPipePath, { as: 'mcp', key: readKey(privateDir(runtimeDir())), label: 'the Client' });
+  link.client = peer;
+  link.clientPipe = ready.clientPipePath;
+  peer.onResponsive = (responsive) => run.log('warning', responsive ? 'the Client answers again' : 'the Client does not answer: it may be stopped');
+  peer.onClose.push((reason) => {
+    if (link.client === peer) delete link.client;
+    if (!exiting) run.log('warning', `the Client is gone: ${reason}`);
+  });
+  return peer;
+}
+
+// ------------------------------------------------------------------------------------------------------- audit log
+// One chain of lines a process: the intent before a call, the result after, each with the hash of the line before.
+// A call with an intent and no result is one whose outcome nobody knows.
+
+type Audit = { file: string; fd: number; size: number; part: number; seq: number; hash: string; base: string };
+let audit: Audit | undefined;
+let auditProblem = '';
+
+const sha256 = (text: string): string => crypto.createHash('sha256').update(text).digest('hex');
+
+function auditFile(base: string, part: number): string {
+  return part === 1 ? `${base}.jsonl` : `${base}.${part}.jsonl`;
+}
+
+function openAudit(): Audit {
+  const dir = privateDir(path.join(devtoolsDir(options.workspace), 'audit'), 0);
+  const base = path.join(dir, `${startedAt.toISOString().replace(/[:.]/g, '-')}-${process.pid}`);
+  return openAuditPart({ file: '', fd: -1, size: 0, part: 0, seq: 0, hash: '', base });
+}
+
+/** Begins the next file of the chain; the chain goes on over it, and the oldest files beyond the cap go. */
+function openAuditPart(log: Audit): Audit {
+  const { O_WRONLY, O_APPEND, O_CREAT, O_EXCL } = fs.constants;
+  log.part++;
+  log.file = auditFile(log.base, log.part);
+  const fd = openPrivate(log.file, O_WRONLY | O_APPEND | O_CREAT | O_EXCL);
+  if (log.fd >= 0) fs.closeSync(log.fd);
+  Object.assign(log, { fd, size: 0 });
+  if (log.part > AUDIT_FILES) fs.rmSync(auditFile(log.base, log.part - AUDIT_FILES), { force: true });
+  return log;
+}
+
+/** Appends a record. A disk that is full or gone does not stop the work: it is said once, and devtools_status shows it. */
+function record(entry: Json): void {
+  try {
+    audit ??= openAudit();
+    if (audit.size > AUDIT_FILE_CAP) openAuditPart(audit);
+    const line = JSON.stringify({ seq: audit.seq + 1, at: new Date().toISOString(), prev: audit.hash, ...entry });
+    fs.writeSync(audit.fd, `${line}\n`);
+    audit.seq++;
+    audit.hash = sha256(line);
+    audit.size += Buffer.byteLength(line) + 1;
+  } catch (error) {
+    if (auditProblem) return;
+    auditProblem = `the audit log is incomplete: ${messageOf(error)}`;
+    log('error', auditProblem);
+  }
+}
+
+/** Arguments as they may be kept: bounded, with the hash of what was cut. */
+export function auditedArguments(args: unknown): unknown {
+  const text = JSON.stringify(args) ?? 'null';
+  return text.length <= AUDIT_ARGS_CAP ? args : { cut: text.slice(0, AUDIT_ARGS_CAP), length: text.length, sha256: sha256(text) };
+}
+
+export type AuditReport = { lines: number; problems: string[]; unknown: string[]; entries: Json[] };
+
+/** Reads one chain (its files in order): what is broken in it, and which calls have no result. */
+export function verifyAudit(texts: readonly string[]): AuditReport {
+  const report: AuditReport = { lines: 0, problems: [], unknown: [], entries: [] };
+  const open = new Map<unknown, Json>();
+  let hash = '';
+  let seq = 0;
+  for (const [index, text] of texts.entries()) {
+    const lines = text.split('\n');
+    const tail = lines.pop();
+    if (tail) report.problems.push(`file ${index + 1}: the last line is torn (${tail.length} characters) and is left out`);
+    for (const line of lines) {
+      report.lines++;
+      let entry: unknown;
+      try {
+        entry = JSON.parse(line);
+      } catch {
+        entry = undefined;
+      }
+      if (!isObject(entry)) {
+        report.problems.push(`line ${report.lines}: not a record`);
+        hash = sha256(line);
+        continue;
+      }
+      if (report.lines === 1) seq = Number(entry.seq) - 1; // earlier files may have been removed by the cap
+      if (report.lines === 1 && seq > 0) report.problems.push(`the first ${seq} records are not there any more (only the newest ${AUDIT_FILES} files of a chain are kept)`);
+      else if (entry.prev !== hash) report.problems.push(`line ${report.lines}: the chain is broken (a line before it was changed, removed or added)`);
+      if (entry.seq !== seq + 1) report.problems.push(`line ${report.lines}: record ${String(entry.seq)} follows ${seq}`);
+      seq = Number(entry.seq);
+      hash = sha256(line);
+      report.entries.push(entry);
+      if (entry.kind === 'intent') open.set(entry.call, entry);
+      if (entry.kind === 'result') open.delete(entry.call);
+    }
+  }
+  for (const entry of open.values()) report.unknown.push(`call ${String(entry.call)} of ${String(entry.tool)} at ${String(entry.at)}`);
+  return report;
+}
+
+// ------------------------------------------------------------------------------------------------------ tool calls
+
+let calls = 0;
+
+type ToolResult = { content: Json[]; structuredContent: Json; isError?: boolean };
+
+/** Runs a tool: arguments, queue, intent, work, result. Never throws: what fails is a result the model can act on. */
+async function callTool(tool: Tool, given: unknown, run: Run): Promise<ToolResult> {
+  const call = ++calls;
+  const started = performance.now();
+  let release: (() => void) | undefined;
+  let body: Json;
+  let failed = false;
+  try {
+    const args = checkArguments(tool, given);
+    if (tool.lock) release = await lock(tool.lock(args), run.signal);
+    record({ kind: 'intent', call, tool: tool.name, effect: tool.effect, args: auditedArguments(tool.auditArgs?.(args) ?? args) });
+    step('intent');
+    body = await tool.run(args, run);
+    step('worked');
+    record({ kind: 'result', call, tool: tool.name, ok: true, ms: Math.round(performance.now() - started) });
+  } catch (error) {
+    failed = true;
+    body = { error: toolError(error) };
+    record({ kind: 'result', call, tool: tool.name, ok: false, ms: Math.round(performance.now() - started), error: isObject(body.error) ? body.error.code : '' });
+  } finally {
+    release?.();
+  }
+  const structuredContent = { ...body, ledger: { active: [], orphaned: [] } };
+  const text = failed && isObject(body.error) ? String(body.error.message) : tool.text(structuredContent);
+  return { content: [{ type: 'text', text }], structuredContent, ...(failed && { isError: true }) };
+}
+
+/** What went wrong, for a model: a code, what happened and what still holds, what to call next. */
+function toolError(error: unknown): Json {
+  if (error instanceof RpcError && error.data?.code) return { ...error.data, code: String(error.data.code), message: error.message };
+  if (error instanceof RpcError) return { code: 'E_RPC', message: `${error.message}. Call devtools_status to see what is connected.` };
+  log('error', error instanceof Error ? (error.stack ?? error.message) : String(error));
+  return { code: errorName(error) || 'E_INTERNAL', message: `${messageOf(error)}. This is a fault of vscode-devtools: call devtools_status, and see its audit log.` };
+}
+
+// ---------------------------------------------------------------------------------------------------- the protocol
+
+type Request = {
+  id: string | number;
+  modern: boolean;
+  meta: Json;
+  abort: AbortController;
+  level: number; // index into LEVELS from which on this request wants log messages; beyond the end: none
+};
+
+const startedAt = new Date();
+const running = new Map<string | number, Request>();
+let legacyVersion = ''; // what `initialize` settled on
+let legacyLevel = LEVELS.indexOf('warning');
+let clientName = '';
+let exiting = false;
+
+const serverInfo = { name: 'vscode-devtools', title: 'vscode-devtools', version: VERSION };
+const capabilities = { tools: {}, logging: {} };
+const instructions = 'Hands for a development workspace. Every result carries `ledger`: the processes started through these tools that still live. Errors say what to call next; devtools_status shows what is connected.';
+
+const METHODS: Record<string, { era: 'legacy' | 'modern' | 'both'; handle: (params: Json, request: Request) => unknown }> = {
+  'initialize': { era: 'legacy', handle: initialize },
+  'ping': { era: 'legacy', handle: () => ({}) },
+  'logging/setLevel': { era: 'legacy', handle: setLevel },
+  'server/discover': { era: 'modern', handle: () => ({ supportedVersions: MODERN, capabilities, instructions, ttlMs: LIST_TTL_MS, cacheScope: 'private' }) },
+  'tools/list': { era: 'both', handle: toolsList },
+  'tools/call': { era: 'both', handle: toolsCall },
+};
+
+function initialize(params: Json): Json {
+  const { protocolVersion, clientInfo } = params;
+  if (typeof protocolVersion !== 'string') throw new RpcError(-32602, 'Invalid params: protocolVersion must be a string');
+  legacyVersion = LEGACY.includes(protocolVersion) ? protocolVersion : String(LEGACY[0]);
+  if (isObject(clientInfo)) clientName = `${String(clientInfo.name)} ${String(clientInfo.version)}`.slice(0, 200);
+  return { protocolVersion: legacyVersion, capabilities, serverInfo, instructions };
+}
+
+function setLevel(params: Json): Json {
+  legacyLevel = levelOf(params.level);
+  return {};
+}
+
+function levelOf(level: unknown): number {
+  const index = LEVELS.indexOf(String(level));
+  if (index < 0) throw new RpcError(-32602, `Invalid params: the log level must be one of ${LEVELS.join(', ')}`);
+  return index;
+}
+
+/** The tools that this process offers: all, or the areas named by --tools. */
+function offered(): readonly Tool[] {
+  return options.areas ? TOOLS.filter((tool) => options.areas?.includes(tool.name.slice(0, tool.name.indexOf('_')))) : TOOLS;
+}
+
+/** A row as MCP lists it. */
+export function listed(tool: Tool): Json {
+  const { name, title, description, effect } = tool;
+  return {
+    name, title, description, inputSchema: tool.input, outputSchema: tool.output,
+    annotations: {
+      title, readOnlyHint: effect === 'read', destructiveHint: effect === 'exec' || effect === 'spawn',
+      idempotentHint: effect === 'read', openWorldHint: false, // an explicit true would ask for approval of every result
+    },
+  };
+}
+
+function toolsList(params: Json, { modern }: Request): Json {
+  if (params.cursor !== undefined) throw new RpcError(-32602, 'Invalid params: the list has one page and no cursor');
+  return { tools: offered().map(listed), ...(modern && { ttlMs: LIST_TTL_MS, cacheScope: 'private' }) };
+}
+
+async function toolsCall(params: Json, request: Request): Promise<Json> {
+  const tool = offered().find((one) => one.name === params.name);
+  if (!tool) throw new RpcError(-32602, `Unknown tool: ${describe(params.name)}. There are: ${offered().map((one) => one.name).join(', ')}`);
+  const token = request.meta.progressToken;
+  const asked = typeof token === 'string' || Number.isSafeInteger(token);
+  const started = performance.now();
+  let message = tool.title;
+  let ticks = 0;
+  const ticker = setInterval(() => {
+    if (asked && running.has(request.id)) {
+      notify('notifications/progress', { progressToken: token, progress: ++ticks, message: `${message} (${Math.round((performance.now() - started) / 1000)} s)` });
+    }
+  }, PROGRESS_MS);
+  try {
+    const run: Run = {
+      signal: request.abort.signal,
+      progress: (text) => void (message = text),
+      log: (level, text) => log(level, text, request),
+    };
+    const answer = await callTool(tool, params.arguments, run);
+    // A client of an older version reads only text: give it everything there.
+    if (!request.modern && legacyVersion < STRUCTURED_SINCE) answer.content = [{ type: 'text', text: JSON.stringify(answer.structuredContent) }];
+    return answer;
+  } finally {
+    clearInterval(ticker);
+  }
+}
+
+/** One line of stdin: a message, or (in one old version) an array of them. */
+function onLine(line: string): void {
+  let value: unknown;
+  try {
+    value = parseLine(line);
+  } catch (error) {
+    return sendError(undefined, error);
+  }
+  if (!Array.isArray(value)) return onMessage(value, send);
+  if (legacyVersion !== BATCHES || value.length === 0) {
+    return sendError(undefined, new RpcError(-32600, value.length ? `Invalid Request: arrays are part of MCP ${BATCHES} only` : 'Invalid Request: an empty array'));
+  }
+  const answers: Json[] = [];
+  let open = value.length;
+  for (const message of value) {
+    let answered = false;
+    onMessage(message, (answer) => {
+      if (answered) return;
+      answered = true;
+      if (answer) answers.push(answer);
+      if (--open === 0 && answers.length) send(answers);
+    });
+  }
+}
+
+type Reply = (answer: Json | undefined) => void; // undefined: nothing is to be said
+
+function onMessage(message: unknown, reply: Reply): void {
+  const problem = messageProblem(message);
+  const { id, method, params } = isObject(message) ? message : {};
+  const rightId = isId(id) ? id : undefined;
+  if (problem) return reply(errorAnswer(rightId, new RpcError(-32600, `Invalid Request: ${problem}`)));
+  if (typeof method !== 'string') return reply(undefined); // a response: we ask the client nothing
+  const body = isObject(params) ? params : {};
+  if (rightId === undefined) {
+    onNotification(method, body);
+    return reply(undefined);
+  }
+  if (running.has(rightId)) return reply(errorAnswer(rightId, new RpcError(-32600, 'Invalid Request: this id is still in use')));
+  const request: Request = { id: rightId, modern: false, meta: {}, abort: new AbortController(), level: LEVELS.length };
+  const finish = (answer: Json): void => {
+    if (running.get(rightId) !== request) return reply(undefined); // cancelled: nothing more is said of it
+    running.delete(rightId);
+    reply(answer);
+  };
+  running.set(rightId, request);
+  try {
+    const result = dispatch(method, body, request);
+    if (result instanceof Promise) result.then((value) => finish(resultAnswer(request, value)), (error) => finish(errorAnswer(rightId, error)));
+    else finish(resultAnswer(request, result));
+  } catch (error) {
+    finish(errorAnswer(rightId, error));
+  }
+}
+
+function dispatch(method: string, params: Json, request: Request): unknown {
+  request.meta = isObject(params._meta) ? params._meta : {};
+  const requested = request.meta[`${META}protocolVersion`];
+  request.modern = requested !== undefined;
+  if (request.modern) checkModern(requested, request);
+  else request.level = legacyLevel;
+  const row = Object.hasOwn(METHODS, method) ? METHODS[method] : undefined;
+  if (!request.modern && legacyVersion === '' && method !== 'initialize' && method !== 'ping') {
+    throw new RpcError(-32602, `Invalid params: send initialize first, or name _meta["${META}protocolVersion"] and ["${META}clientCapabilities"] in each request`);
+  }
+  if (!row || (row.era !== 'both' && (row.era === 'modern') !== request.modern)) throw new RpcError(-32601, `Method not found: ${method.slice(0, 100)}`);
+  return row.handle(params, request);
+}
+
+/** What every request of the modern era carries. */
+function checkModern(requested: unknown, request: Request): void {
+  if (typeof requested !== 'string') throw new RpcError(-32602, `Invalid params: _meta["${META}protocolVersion"] must be a string`);
+  if (!MODERN.includes(requested)) throw new RpcError(-32022, 'Unsupported protocol version', { supported: MODERN, requested });
+  if (!isObject(request.meta[`${META}clientCapabilities`])) throw new RpcError(-32602, `Invalid params: _meta["${META}clientCapabilities"] must be an object`);
+  const level = request.meta[`${META}logLevel`];
+  if (level !== undefined) request.level = levelOf(level);
+  const info = request.meta[`${META}clientInfo`];
+  if (isObject(info)) clientName = `${String(info.name)} ${String(info.version)}`.slice(0, 200);
+}
+
+function onNotification(method: string, params: Json): void {
+  if (method !== 'notifications/cancelled' || !isId(params.requestId)) return; // the others ask nothing of us
+  const request = running.get(params.requestId);
+  running.delete(params.requestId); // from here on nothing is said of it
+  request?.abort.abort();
+}
+
+function resultAnswer(request: Request, value: unknown): Json {
+  const result = isObject(value) ? value : {};
+  if (request.modern) Object.assign(result, { resultType: 'complete', _meta: { [`${META}serverInfo`]: serverInfo } });
+  return { jsonrpc: '2.0', id: request.id, result };
+}
+
+function errorAnswer(id: string | number | undefined, error: unknown): Json {
+  const body = error instanceof RpcError ? { code: error.code, message: error.message, data: error.data } : { code: -32603, message: `Internal error: ${messageOf(error)}` };
+  return { jsonrpc: '2.0', ...(id !== undefined && { id }), error: body };
+}
+
+function sendError(id: string | number | undefined, error: unknown): void {
+  send(errorAnswer(id, error));
+}
+
+function notify(method: string, params: Json): void {
+  send({ jsonrpc: '2.0', method, params });
+}
+
+/** A line for the client's log. A request of the modern era gets only what happens while it runs, and only if it asked. */
+function log(level: string, text: string, request?: Request): void {
+  const severity = LEVELS.indexOf(level);
+  if (severity >= LEVELS.indexOf('warning') || process.env.VSCODE_DEVTOOLS_LOG) process.stderr.write(`vscode-devtools: ${text}\n`);
+  const wanted = request?.modern ? running.has(request.id) && severity >= request.level : legacyVersion !== '' && severity >= legacyLevel;
+  if (wanted && !exiting) notify('notifications/message', { level, logger: 'vscode-devtools', data: text });
+}
+
+// Stdout belongs to the protocol: what anything else prints goes to stderr.
+const writeOut = process.stdout.write.bind(process.stdout);
+
+function send(value: Json | Json[] | undefined): void {
+  if (value === undefined) return;
+  let text = JSON.stringify(value);
+  if (text.length > LINE_CAP && !Array.isArray(value) && isId(value.id)) text = JSON.stringify(errorAnswer(value.id, failure('E_TOO_LARGE', 'the answer is over 16 MiB: ask for less')));
+  writeOut(`${text}\n`);
+  const unread = process.stdout.writableLength;
+  if (unread > UNREAD_PAUSE && !process.stdin.isPaused()) {
+    process.stdin.pause(); // a client that does not read is not listened to
+    process.stdout.once('drain', () => process.stdin.resume());
+  }
+  if (unread > UNSENT_CAP + LINE_CAP) detach(`the client does not read: ${unread} bytes unsent`);
+}
+
+/** The one way out. Host, Client and all they hold stay; answers that are computed are written. */
+function detach(reason: string): void {
+  if (exiting) return;
+  exiting = true;
+  step('detaching');
+  if (process.env.VSCODE_DEVTOOLS_LOG) process.stderr.write(`vscode-devtools: ${reason}\n`);
+  link.client?.close(reason);
+  link.host?.close(reason);
+  const leave = (): void => process.exit(0);
+  setTimeout(leave, EXIT_MS);
+  if (process.stdout.writableLength === 0) leave();
+  else process.stdout.once('drain', leave);
+}
+
+function serveStdio(): void {
+  console.log = console.info = console.debug = console.error;
+  process.stdout.write = ((chunk: string | Uint8Array) => process.stderr.write(chunk)) as typeof process.stdout.write; // the callback forms are not used by printing
+  process.stdout.on('error', () => detach('stdout is closed'));
+  process.stderr.on('error', () => {}); // nobody reads our log: no reason to end
+  const reader = new LineReader(LINE_CAP, onLine, (problem) => sendError(undefined, problem));
+  process.stdin.on('data', (chunk: Buffer) => reader.push(chunk));
+  process.stdin.on('end', () => detach('stdin ended'));
+  process.stdin.on('error', (error) => detach(`stdin: ${error.message}`));
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => detach(signal));
+  process.on('uncaughtException', (error) => log('error', `uncaught: ${error?.stack ?? String(error)}`));
+  process.on('unhandledRejection', (error) => log('error', `unhandled: ${error instanceof Error ? error.stack : String(error)}`));
+}
+
+// ---------------------------------------------------------------------------------------------------- command line
+
+const options: { workspace: string; areas?: string[] } = { workspace: '' };
+
+const HELP = `vscode-devtools ${VERSION}: hands for an LLM agent in a development workspace, over MCP (stdio).
+
+An MCP client starts it; a person rarely does. For VS Code, put this into .vscode/mcp.json:
+
+${mcpJson()}
+
+usage
+  vscode-devtools [--workspace DIR] [--tools AREA,...]   serve MCP on stdin and stdout
+  vscode-devtools audit [--verify] [--workspace DIR]     print the log of every tool call, or check its chain
+  vscode-devtools host stop                              end the headless Host and all it holds
+  vscode-devtools --help | --version
+
+options
+  --workspace DIR   the folder to work in (default: the current one)
+  --tools AREA,...  offer only these areas: ${[...new Set(TOOLS.map((tool) => tool.name.slice(0, tool.name.indexOf('_'))))].join(', ')}
+
+environment
+  VSCODE_DEVTOOLS_DIR   where the sockets and the key are (default: a private directory of this user)
+  VSCODE_DEVTOOLS_LOG   set: say more on stderr
+`;
+
+export function mcpJson(): string {
+  const server = { type: 'stdio', command: 'node', args: [path.resolve(__dirname, 'mcp.js'), '--workspace', '${workspaceFolder}'] };
+  return JSON.stringify({ servers: { 'vscode-devtools': server } }, null, 2);
+}
+
+/** Ends with a sentence on stderr: the caller made a mistake. */
+function usageError(text: string): never {
+  process.stderr.write(`vscode-devtools: ${text}\nTry: vscode-devtools --help\n`);
+  process.exit(2);
+}
+
+function main(argv: string[]): void {
+  const words: string[] = [];
+  let verify = false;
+  let workspace = process.cwd();
+  for (let i = 0; i < argv.length; i++) {
+    const [word = '', inline] = (argv[i] ?? '').split(/=(.*)/s);
+    const value = (): string => inline ?? argv[++i] ?? usageError(`${word} needs a value`);
+    if (word === '--help' || word === '-h') return void process.stdout.write(HELP);
+    if (word === '--version' || word === '-v') return void process.stdout.write(`${VERSION}\n`);
+    if (word === '--workspace') workspace = value();
+    else if (word === '--tools') options.areas = value().split(',').filter(Boolean);
+    else if (word === '--verify') verify = true;
+    else if (word.startsWith('-')) usageError(`unknown option ${word}`);
+    else words.push(word);
+  }
+  try {
+    options.workspace = fs.realpathSync(workspace);
+    if (!fs.statSync(options.workspace).isDirectory()) throw new Error('not a directory');
+  } catch (error) {
+    usageError(`the workspace ${workspace} cannot be used: ${messageOf(error)}`);
+  }
+  const unknown = options.areas?.filter((area) => !TOOLS.some((tool) => tool.name.startsWith(`${area}_`)));
+  if (unknown?.length) usageError(`no tools in the area ${unknown.join(', ')}`);
+  const command = words.join(' ');
+  if (command === 'audit') return printAudit(verify);
+  if (command === 'host stop') return void stopHost();
+  if (command !== '') usageError(`unknown command ${command}`);
+  if (process.stdin.isTTY) return void process.stdout.write(`This is an MCP server: a client starts it and talks to it over stdin and stdout, so there is nothing to type here.\n\n${HELP}`);
+  serveStdio();
+}
+
+/** Prints every chain of the workspace, oldest first, or checks them. */
+function printAudit(verify: boolean): void {
+  const dir = path.join(devtoolsDir(options.workspace), 'audit');
+  const chains = new Map<string, Array<{ part: number; file: string }>>();
+  for (const file of fs.existsSync(dir) ? fs.readdirSync(dir).sort() : []) {
+    const [, base, part] = /^(.+?)(?:\.(\d+))?\.jsonl$/.exec(file) ?? [];
+    if (base) chains.set(base, [...(chains.get(base) ?? []), { part: Number(part ?? 1), file }]);
+  }
+  if (!chains.size) process.stdout.write(`no audit log in ${dir}\n`);
+  let broken = 0;
+  for (const [base, parts] of chains) {
+    parts.sort((a, b) => a.part - b.part);
+    const report = verifyAudit(parts.map(({ file }) => fs.readFileSync(path.join(dir, file), 'utf8')));
+    if (verify) {
+      const chained = report.problems.filter((problem) => !/torn|any more/.test(problem));
+      broken += chained.length;
+      process.stdout.write(`${base}: ${report.lines} records, ${chained.length ? 'BROKEN' : 'chain intact'}, ${report.unknown.length} calls with unknown outcome\n`);
+    } else {
+      for (const entry of report.entries) process.stdout.write(`${auditLine(base, entry)}\n`);
+    }
+    for (const problem of report.problems) process.stdout.write(`  ${problem}\n`);
+    for (const call of report.unknown) process.stdout.write(`  outcome unknown: ${call}\n`);
+  }
+  process.exitCode = broken ? 1 : 0;
+}
+
+function auditLine(base: string, entry: Json): string {
+  const { at, call, tool, kind, ok, ms, error } = entry;
+  const what = kind === 'intent' ? `${String(tool)} ${JSON.stringify(entry.args)}` : `${ok === true ? 'ok' : `failed ${String(error)}`} after ${String(ms)} ms`;
+  return `${String(at)} ${base.slice(base.lastIndexOf('-') + 1)}#${String(call)} ${kind === 'intent' ? '->' : '<-'} ${what}`;
+}
+
+async function stopHost(): Promise<void> {
+  try {
+    const dir = privateDir(runtimeDir());
+    const peer = await connect(pipePath(dir, 'host'), { as: 'cli', key: readKey(dir), label: 'the Host' });
+    const gone = new Promise<void>((resolve) => peer.onClose.push(() => resolve()));
+    const ping = await peer.call('system.ping');
+    const { pid, mode, safeMode } = isObject(ping) ? ping : {};
+    if (mode !== 'headless') usageError(`the Host is a VS Code window (pid ${String(pid)}): close that window`);
+    // In Safe Mode nothing answers but the ping: its pid is who holds this very connection, so a signal reaches the right one.
+    if (safeMode === true) process.kill(Number(pid), 'SIGTERM');
+    else await peer.call('takeover', { reason: 'host stop', by: `a person (pid ${process.pid})` });
+    await gone;
+    process.stdout.write(`stopped the Host (pid ${String(pid)})\n`);
+  } catch (error) {
+    const none = errorName(error) === 'E_UNREACHABLE';
+    process.stdout.write(none ? 'no Host is running\n' : `the Host could not be stopped: ${messageOf(error)}\n`);
+    process.exitCode = none ? 0 : 1;
+  }
+}
+
+if (require.main === module) main(process.argv.slice(2));
