@@ -743,6 +743,7 @@ async function sweep(dir, name, mine) {
  * @property {(reason: string) => Promise<void>} stop
  * @property {() => string} busyWith what this process owns that is alive, in words; '' if nothing
  * @property {() => Promise<void> | void} onStop
+ * @property {() => void} onPeers somebody connected or left
  */
 
 /** @param {string} workspace */
@@ -778,6 +779,7 @@ async function serve(roleName, { workspace = '', vscode, log, exit }) {
     stop: (reason) => (stopping ??= stop(reason)),
     busyWith: () => '',
     onStop: () => {},
+    onPeers: () => {},
   };
 
   /** @param {string} reason */
@@ -796,13 +798,14 @@ async function serve(roleName, { workspace = '', vscode, log, exit }) {
 
   // A Client lives while a Host holds it, a headless Host while anybody uses it or it owns something alive.
   function watchUse() {
+    role.onPeers();
     clearTimeout(lonely);
     const keepers = [...role.peers].filter((peer) => roleName === 'host' || peer.hello.as === 'host');
     if (keepers.length || stopping || (vscode && roleName === 'host')) return;
     const patience = roleName === 'client' ? ADOPT_MS : Number(process.env.VSCODE_DEVTOOLS_IDLE_MS) || IDLE_MS;
     lonely = setTimeout(() => {
       const busy = roleName === 'host' ? role.busyWith() : '';
-      if (busy) return watchUse();
+      if (busy) return watchUse(); // again in a while
       void role.stop(roleName === 'client' ? `no Host has held this Client for ${patience} ms` : `unused for ${patience} ms`);
     }, patience);
   }
@@ -829,7 +832,7 @@ async function serve(roleName, { workspace = '', vscode, log, exit }) {
     handlers.clear();
     if (ping) handlers.set('system.ping', ping);
     role.busyWith = () => '';
-    role.onStop = () => {};
+    role.onStop = role.onPeers = () => {};
     role.log(`safe mode: ${safeMode}`);
   }
   onSocket = (socket) => accept(socket, key, handlers, (peer) => {

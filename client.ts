@@ -5,12 +5,15 @@
 // Touches    nothing yet but its own pipe.
 // Refuses    to be stopped by anybody but a Host.
 
-import { failure, type Role } from './bootstrap.js';
+import { PROTOCOL, VERSION, failure, type Role } from './bootstrap.js';
 
 export function register(role: Role): void {
   const startedAt = Date.now();
 
-  role.handle('client.status', () => ({ pid: process.pid, workspace: role.workspace, startedAt, cwd: process.cwd() }));
+  role.handle('client.status', () => ({
+    pid: process.pid, version: VERSION, protocol: PROTOCOL, mode: role.vscode ? 'vscode' : 'headless', safeMode: false,
+    pipe: role.pipe, workspace: role.workspace, startedAt,
+  }));
 
   role.handle('client.stop', (params, call) => {
     if (call.peer.hello.as !== 'host') throw failure('E_REFUSED', 'only the Host ends its Client: use `vscode-devtools host stop`');

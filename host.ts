@@ -91,6 +91,12 @@ export function register(role: Role): void {
     role.log(`warning: ${text}`);
     warnings.push(text);
     if (warnings.length > WARNING_CAP) warnings.shift();
+    statusChanged();
+  }
+
+  /** MCP servers keep the last getStatus: they are told when it is not true any more, so that a call need not ask. */
+  function statusChanged(): void {
+    for (const peer of role.peers) if (peer.hello.as === 'mcp') peer.notify('status.changed', {});
   }
 
   const sessionFile = (workspace: string): string => path.join(devtoolsDir(workspace, role.dir), 'host-session.json');
@@ -149,6 +155,7 @@ export function register(role: Role): void {
         startedAt: same ? session.startedAt : Date.now(),
       };
       clients.set(workspace, client);
+      statusChanged();
       peer.onClose.push((reason) => onClientGone(client, reason));
       peer.onResponsive = (responsive) => warn(`the Client of ${workspace} (pid ${process.pid}) ${responsive ? 'answers again' : 'does not answer: it may be stopped'}`);
       persist(client);
@@ -174,6 +181,7 @@ export function register(role: Role): void {
 
   async function onClientGone(client: Client, reason: string): Promise<void> {
     if (clients.get(client.workspace)?.peer === client.peer) clients.delete(client.workspace);
+    statusChanged();
     role.log(`Client ${client.process.pid} of ${client.workspace} is gone: ${reason}`);
     if (!(await isAlive(client.process)) && !clients.has(client.workspace) && !starting.has(client.workspace)) clearSession(client.workspace);
   }
@@ -213,7 +221,8 @@ export function register(role: Role): void {
   });
 
   role.handle('getStatus', () => ({
-    pid: process.pid, version: VERSION, protocol: PROTOCOL, mode: role.vscode ? 'vscode' : 'headless', pipe: role.pipe, startedAt,
+    pid: process.pid, version: VERSION, protocol: PROTOCOL, mode: role.vscode ? 'vscode' : 'headless', safeMode: false,
+    pipe: role.pipe, startedAt,
     busyWith: role.busyWith(), warnings,
     connections: [...role.peers].map((peer) => peer.hello),
     clients: [...clients.values()].map((client) => ({
@@ -229,6 +238,8 @@ export function register(role: Role): void {
     setImmediate(() => void role.stop(`taken over by ${by}`)); // after the answer
     return { acknowledged: true };
   });
+
+  role.onPeers = statusChanged;
 
   role.onStop = async () => {
     for (const peer of role.peers) if (peer.hello.as === 'mcp') peer.notify('session.ended', { reason: 'the Host ends' });

@@ -136,23 +136,25 @@ export const TOOLS: readonly Tool[] = [
 async function devtoolsStatus(_args: Json, run: Run): Promise<Json> {
   const warnings: string[] = [];
   if (!link.client) await clientLink(run).catch(() => {}); // what fails here is found again, and told, below
-  const [host, client] = await Promise.all([
-    inspect(() => hostLink(run), 'getStatus', run),
-    inspect(() => clientLink(run), 'system.ping', run),
-  ]);
-  if (Array.isArray(host.warnings)) warnings.push(...host.warnings.map(String));
+  const [{ warnings: ofHost, ...host }, client] = await Promise.all([hostStatus(run), inspect(() => clientLink(run), 'client.status', run)]);
+  if (Array.isArray(ofHost)) warnings.push(...ofHost.map(String));
   if (auditProblem) warnings.push(auditProblem);
-  const mine = isObject(host) && Array.isArray(host.clients) ? host.clients.filter(isObject).find((one) => one.pid === client.pid) : undefined;
-  if (client.state === 'connected') Object.assign(client, { pipe: link.clientPipe, workspace: options.workspace, startedAt: mine?.startedAt });
-  delete host.warnings;
   return {
     mcp: { pid: process.pid, version: VERSION, protocol: PROTOCOL, node: process.version, workspace: options.workspace, client: clientName },
     host,
     client,
     powers: { exec: false },
-    paths: { runtime: runtimeDir(), devtools: devtoolsDir(options.workspace), audit: audit?.file ?? null },
+    paths: { runtime: runtimeDir(), devtools: workspaceFiles(), audit: audit?.file ?? null },
     warnings,
   };
+}
+
+/** The Host's status: asked for once, then kept until the Host says that it changed, or stops answering. */
+async function hostStatus(run: Run): Promise<Json> {
+  if (link.hostStatus && link.host?.responsive) return link.hostStatus;
+  const status = await inspect(() => hostLink(run), 'getStatus', run);
+  if (status.state === 'connected') link.hostStatus = status;
+  return status;
 }
 
 /** What a role says of itself, or in which way it cannot. */
@@ -296,7 +298,7 @@ const lock = createLocks();
 // ---------------------------------------------------------------------------------------- links to Host and Client
 // Made at the first call that needs them, shared by all, made again when they drop.
 
-const link: { host?: Connection; client?: Connection; clientPipe?: string; toHost?: Promise<Connection>; toClient?: Promise<Connection> } = {};
+const link: { host?: Connection; hostStatus?: Json; client?: Connection; clientPipe?: string; toHost?: Promise<Connection>; toClient?: Promise<Connection> } = {};
 
 function hostLink(run: Run): Promise<Connection> {
   if (link.host) return Promise.resolve(link.host);
@@ -308,7 +310,10 @@ async function reachHost(run: Run): Promise<Connection> {
   const dir = privateDir(runtimeDir());
   const pipe = pipePath(dir, 'host');
   const key = readKey(dir);
-  const handlers = new Map<string, Handler>([['session.ended', (params) => onSessionEnded(run, params)]]);
+  const handlers = new Map<string, Handler>([
+    ['session.ended', (params) => onSessionEnded(run, params)],
+    ['status.changed', () => delete link.hostStatus],
+  ]);
   for (let tries = 1; ; tries++) {
     step('connecting');
     try {
@@ -318,6 +323,7 @@ async function reachHost(run: Run): Promise<Connection> {
       peer.onResponsive = (responsive) => run.log('warning', responsive ? 'the Host answers again' : 'the Host does not answer: it may be stopped');
       peer.onClose.push((reason) => {
         delete link.host;
+        delete link.hostStatus;
         if (exiting) return;
         run.log('warning', `the Host is gone: ${reason}`);
         if (!sessionEnded) void clientLink(run).catch((error) => run.log('error', messageOf(error))); // so that a Client that lost its Host is adopted in time
@@ -409,8 +415,15 @@ function auditFile(base: string, part: number): string {
   return part === 1 ? `${base}.jsonl` : `${base}.${part}.jsonl`;
 }
 
+let filesDir = '';
+
+/** Where this workspace's files are; looked up once. */
+function workspaceFiles(): string {
+  return (filesDir ||= devtoolsDir(options.workspace));
+}
+
 function openAudit(): Audit {
-  const dir = privateDir(path.join(devtoolsDir(options.workspace), 'audit'), 0);
+  const dir = privateDir(path.join(workspaceFiles(), 'audit'), 0);
   const base = path.join(dir, `${startedAt.toISOString().replace(/[:.]/g, '-')}-${process.pid}`);
   return openAuditPart({ file: '', fd: -1, size: 0, part: 0, seq: 0, hash: '', base });
 }
@@ -510,14 +523,15 @@ async function callTool(tool: Tool, given: unknown, run: Run): Promise<ToolResul
     step('intent');
     body = await tool.run(args, run);
     step('worked');
-    record({ kind: 'result', call, tool: tool.name, ok: true, ms: Math.round(performance.now() - started) });
   } catch (error) {
     failed = true;
     body = { error: toolError(error) };
-    record({ kind: 'result', call, tool: tool.name, ok: false, ms: Math.round(performance.now() - started), error: isObject(body.error) ? body.error.code : '' });
   } finally {
     release?.();
   }
+  const ms = Math.round(performance.now() - started);
+  // After the answer, which need not wait for the disk. If the process dies in between, the outcome reads as unknown.
+  setImmediate(record, { kind: 'result', call, tool: tool.name, ok: !failed, ms, ...(isObject(body.error) && { error: body.error.code }) });
   const structuredContent = { ...body, ledger: { active: [], orphaned: [] } };
   const text = failed && isObject(body.error) ? String(body.error.message) : tool.text(structuredContent);
   return { content: [{ type: 'text', text }], structuredContent, ...(failed && { isError: true }) };
@@ -768,7 +782,7 @@ function detach(reason: string): void {
   if (process.env.VSCODE_DEVTOOLS_LOG) process.stderr.write(`vscode-devtools: ${reason}\n`);
   link.client?.close(reason);
   link.host?.close(reason);
-  const leave = (): void => process.exit(0);
+  const leave = (): void => void setImmediate(() => process.exit(0)); // behind the results that are still to be recorded
   setTimeout(leave, EXIT_MS);
   if (process.stdout.writableLength === 0) leave();
   else process.stdout.once('drain', leave);
@@ -857,7 +871,7 @@ function main(argv: string[]): void {
 
 /** Prints every chain of the workspace, oldest first, or checks them. */
 function printAudit(verify: boolean): void {
-  const dir = path.join(devtoolsDir(options.workspace), 'audit');
+  const dir = path.join(workspaceFiles(), 'audit');
   const chains = new Map<string, Array<{ part: number; file: string }>>();
   for (const file of fs.existsSync(dir) ? fs.readdirSync(dir).sort() : []) {
     const [, base, part] = /^(.+?)(?:\.(\d+))?\.jsonl$/.exec(file) ?? [];
