@@ -32,6 +32,7 @@ const LINE_CAP = 16 * 1024 * 1024;
 const HELLO_CAP = 4096;
 const DEPTH_CAP = 64;
 const UNSENT_CAP = 8 * 1024 * 1024;
+const CONGESTED = 1024 * 1024; // unsent bytes from which on a listening end takes no further request
 const IN_FLIGHT_CAP = 16384; // calls that one peer may have running here at a time
 const PATH_CAP = 103; // Node 20 silently cuts a longer socket path
 const LOG_CAP = 1024 * 1024;
@@ -345,6 +346,8 @@ class Peer {
     this.running = new Map();
     this.nextId = 1;
     this.unsent = ''; // lines of this tick, sent together at its end
+    /** @type {string[]} requests that wait until earlier answers are taken; the rest of one chunk at most */
+    this.held = [];
     this.responsive = true;
     this.silentBeats = 0;
     /** @type {string | undefined} set once, by close() */
@@ -358,7 +361,7 @@ class Peer {
     this.onHello = () => {};
     socket.setNoDelay?.(true);
     socket.on('data', (chunk) => this.onData(chunk));
-    socket.on('drain', () => this.accepted && this.socket.resume());
+    socket.on('drain', () => this.onDrain());
     socket.on('end', () => this.close(`${this.label} closed the connection`));
     socket.on('error', (error) => this.close(`${this.label}: ${error.message}`));
     socket.on('close', () => this.close(`${this.label} is gone`));
@@ -441,6 +444,16 @@ class Peer {
     this.unsent = '';
     // Only the listening end stops reading: if both did, each would wait for the other.
     if (!this.socket.write(bytes) && this.accepted) this.socket.pause();
+    else if (this.held.length) setImmediate(() => this.onDrain());
+  }
+
+  onDrain() {
+    while (this.held.length && !this.isCongested()) this.onMessage(this.held.shift() ?? '');
+    if (!this.held.length) this.socket.resume();
+  }
+
+  isCongested() {
+    return this.accepted && this.socket.writableLength + this.unsent.length > CONGESTED;
   }
 
   /** @param {Buffer} chunk */
@@ -459,6 +472,12 @@ class Peer {
 
   /** @param {string} line */
   onLine(line) {
+    if (this.held.length || this.isCongested()) this.held.push(line);
+    else this.onMessage(line);
+  }
+
+  /** @param {string} line */
+  onMessage(line) {
     if (this.closedBecause !== undefined) return; // lines of the same chunk after the end
     let message;
     try {
@@ -468,6 +487,7 @@ class Peer {
     }
     const problem = messageProblem(message);
     const { id, method, params, result, error } = /** @type {Message} */ (isObject(message) ? message : {});
+    if (problem && method === undefined && (error !== undefined || result !== undefined)) return; // a bad answer is not answered: that would never end
     if (problem) return this.reply(isId(id) ? id : null, undefined, new RpcError(-32600, `Invalid Request: ${problem}`));
     if (method !== undefined) return id === undefined ? this.onNotification(method, params ?? {}) : this.onRequest(id, method, params ?? {});
     const waiting = id === undefined ? undefined : this.pending.get(id);

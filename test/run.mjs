@@ -1,0 +1,56 @@
+// test/run.mjs: bundles test/*.test.ts and runs them with node:test. `--fast` leaves out what needs peers or minutes
+// (*.slow.test.ts). Names on the command line choose files. A process that a test leaves behind fails the run.
+
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import { createRequire } from 'node:module';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const root = path.dirname(here);
+const out = path.join(root, '.cache', 'test');
+const fast = process.argv.includes('--fast');
+const chosen = process.argv.slice(2).filter((word) => !word.startsWith('-'));
+const esbuild = createRequire(import.meta.url)('esbuild');
+
+const files = fs.readdirSync(here).filter((file) => file.endsWith('.test.ts')).filter((file) => (chosen.length ? chosen.some((word) => file.includes(word)) : !fast || !file.includes('.slow.')));
+fs.rmSync(out, { recursive: true, force: true });
+// A test imports a role's source for its types; what runs is the built bundle.
+const builtRoles = {
+  name: 'built-roles',
+  setup(build) {
+    build.onResolve({ filter: /^\.\.\/(mcp|host|client)\.ts$/ }, ({ path: wanted }) => ({ path: path.join(root, 'dist', `${path.basename(wanted, '.ts')}.js`), external: true }));
+    build.onResolve({ filter: /^\.\.\/bootstrap\.js$/ }, () => ({ path: path.join(root, 'bootstrap.js'), external: true }));
+  },
+};
+await esbuild.build({
+  absWorkingDir: root, entryPoints: files.map((file) => `test/${file}`), outdir: out, bundle: true, platform: 'node', format: 'cjs', target: 'node20',
+  sourcemap: 'inline', logLevel: 'warning', packages: 'external', plugins: [builtRoles], define: { 'import.meta.dirname': '__dirname' },
+});
+
+const tag = `${process.pid}-${Date.now()}`;
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'vdt-'));
+const env = { ...process.env, VSCODE_DEVTOOLS_TEST_TAG: tag, VSCODE_DEVTOOLS_TEST_SCRATCH: scratch, NODE_OPTIONS: '--enable-source-maps' };
+for (const name of ['VSCODE_DEVTOOLS_DIR', 'VSCODE_DEVTOOLS_FAULT', 'VSCODE_DEVTOOLS_IDLE_MS', 'NODE_TEST_CONTEXT']) delete env[name];
+const started = Date.now();
+const runner = spawn(process.execPath, ['--test', '--test-concurrency=1', '--test-timeout=300000', '--test-reporter=spec', ...files.map((file) => path.join(out, file.replace(/\.ts$/, '.js')))], { stdio: 'inherit', env });
+const code = await new Promise((resolve) => runner.on('exit', (exit, signal) => resolve(signal ? 1 : exit)));
+
+const left = fs.readdirSync('/proc').filter((pid) => /^\d+$/.test(pid)).filter((pid) => {
+  try {
+    return fs.readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`VSCODE_DEVTOOLS_TEST_TAG=${tag}`);
+  } catch {
+    return false; // gone, or not ours
+  }
+});
+for (const pid of left) {
+  console.error(`left behind: process ${pid}: ${fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ')}`);
+  process.kill(Number(pid), 'SIGKILL'); // it carries this run's tag, so it is ours
+}
+const files2 = fs.readdirSync(scratch);
+if (files2.length) console.error(`left behind: ${files2.join(', ')} in ${scratch}`);
+fs.rmSync(scratch, { recursive: true, force: true });
+console.log(`${files.length} files in ${((Date.now() - started) / 1000).toFixed(0)} s`);
+process.exit(code || (left.length || files2.length ? 1 : 0));
