@@ -98,9 +98,22 @@ function runtimeDir() {
   return path.join(os.tmpdir(), `vscode-devtools-${WINDOWS ? shortHash(os.userInfo().username) : uid}`);
 }
 
+/** Like mkdir -p. Node's own recursive form never returns in a place where nothing can be made, such as /proc. @param {string} dir */
+function makeDir(dir) {
+  try {
+    fs.mkdirSync(dir, { mode: 0o700 });
+  } catch (error) {
+    if (errorName(error) === 'EEXIST') return;
+    const parent = path.dirname(dir);
+    if (errorName(error) !== 'ENOENT' || fs.existsSync(parent)) throw error;
+    makeDir(parent);
+    fs.mkdirSync(dir, { mode: 0o700 });
+  }
+}
+
 /** Makes a directory of ours, or checks the one that is there. @param {string} dir @param {number} [openBits] */
 function privateDir(dir, openBits = 0o077) {
-  fs.mkdirSync(dir, { recursive: true, mode: 0o700 });
+  makeDir(dir);
   const stat = fs.lstatSync(dir);
   if (!stat.isDirectory()) throw failure('E_UNSAFE', `${dir} is not a directory (a link, perhaps): remove it`);
   if (!WINDOWS && stat.uid !== uid) throw failure('E_UNSAFE', `${dir} belongs to uid ${stat.uid}, not to ${uid}: remove it, or set VSCODE_DEVTOOLS_DIR`);
@@ -330,6 +343,17 @@ class Call {
 /** @typedef {{resolve: (value: unknown) => void, reject: (error: Error) => void, done: () => void, onProgress?: (message: string) => void}} Pending */
 /** @typedef {{as: string, pid: number}} Hello */
 
+/** A deadline, called off by what it returns. It lets what has already arrived be read first: a process that was stopped
+ * wakes to late timers, and the answers wait behind them. @param {number} ms @param {() => void} onLate */
+function deadline(ms, onLate) {
+  let calledOff = false;
+  const timer = setTimeout(() => setImmediate(() => calledOff || onLate()), ms);
+  return () => {
+    calledOff = true;
+    clearTimeout(timer);
+  };
+}
+
 /** One authenticated connection: both ends may call. */
 class Peer {
   /** @param {net.Socket} socket @param {Map<string, Handler>} handlers @param {boolean} accepted @param {string} label */
@@ -392,11 +416,11 @@ class Peer {
         reject(error);
       };
       const onAbort = () => giveUp(failure('E_CANCELLED', `${method} was cancelled`));
-      const timer = setTimeout(() => giveUp(failure('E_TIMEOUT', `${method}: ${this.label} has not answered for ${timeoutMs} ms; whether it was carried out is unknown`)), timeoutMs);
+      const inTime = deadline(timeoutMs, () => giveUp(failure('E_TIMEOUT', `${method}: ${this.label} has not answered for ${timeoutMs} ms; whether it was carried out is unknown`)));
       signal?.addEventListener('abort', onAbort);
       const done = () => {
         this.pending.delete(id);
-        clearTimeout(timer);
+        inTime();
         signal?.removeEventListener('abort', onAbort);
       };
       this.pending.set(id, { resolve, reject, done, onProgress });
@@ -574,8 +598,8 @@ function parseHello(line) {
  * @param {(peer: Peer) => void} onOpen */
 function accept(socket, key, handlers, onOpen) {
   const peer = new Peer(socket, handlers, true, 'a caller');
-  const deadline = setTimeout(() => peer.close('no hello in time'), HELLO_MS);
-  peer.onClose.push(() => clearTimeout(deadline));
+  const inTime = deadline(HELLO_MS, () => peer.close('no hello in time'));
+  peer.onClose.push(inTime);
   const nonce = crypto.randomBytes(16).toString('hex');
   peer.onHello = (hello) => {
     const { hello: product, as, pid } = parseHello(hello);
@@ -583,7 +607,7 @@ function accept(socket, key, handlers, onOpen) {
     peer.send(JSON.stringify({ nonce, mac: mac(key, 'server', hello, nonce) }));
     peer.onHello = (answer) => {
       if (!sameMac(parseHello(answer).mac, mac(key, 'client', hello, nonce))) return peer.close('wrong key');
-      clearTimeout(deadline);
+      inTime();
       peer.label = `${as} (pid ${pid})`;
       peer.open({ as: String(as), pid: Number(pid) });
       onOpen(peer);
@@ -599,13 +623,13 @@ function connect(pipe, { as, key, label = 'the peer', handlers = new Map() }) {
     const nonce = crypto.randomBytes(16).toString('hex');
     const hello = JSON.stringify({ hello: 'vscode-devtools', as, pid: process.pid, nonce });
     let connected = false;
-    const deadline = setTimeout(() => peer.close('no answer'), HELLO_MS);
+    const inTime = deadline(HELLO_MS, () => peer.close('no answer'));
     peer.socket.once('connect', () => {
       connected = true;
       peer.send(hello);
     });
     const onFailure = () => {
-      clearTimeout(deadline);
+      inTime();
       // Whoever accepts but says nothing is alive: stopped, or busy. That is never a reason to take its place.
       if (connected) reject(failure('E_UNRESPONSIVE', `${label} does not complete the handshake at ${pipe} (${peer.closedBecause}): it may be stopped, busy, or not ours`));
       else reject(failure('E_UNREACHABLE', `${label} cannot be reached at ${pipe}: ${peer.closedBecause}`));
@@ -615,7 +639,7 @@ function connect(pipe, { as, key, label = 'the peer', handlers = new Map() }) {
       const theirs = parseHello(line);
       if (!sameMac(theirs.mac, mac(key, 'server', hello, String(theirs.nonce)))) return peer.close('it does not hold the key');
       peer.send(JSON.stringify({ mac: mac(key, 'client', hello, String(theirs.nonce)) }));
-      clearTimeout(deadline);
+      inTime();
       peer.onClose.splice(peer.onClose.indexOf(onFailure), 1);
       peer.open({ as: label, pid: 0 });
       resolve(peer);
@@ -678,8 +702,8 @@ async function claim(dir, name, onSocket = (socket) => socket.destroy()) {
     for (const n of generations(dir, name)) if (n !== except && (await isAlive(generation(n)))) return true;
     return false;
   };
-  const deadline = performance.now() + CLAIM_MS;
-  while (performance.now() < deadline) {
+  const giveUpAt = performance.now() + CLAIM_MS;
+  while (performance.now() < giveUpAt) {
     const last = Math.max(0, ...generations(dir, name));
     const there = fs.lstatSync(pipe, { throwIfNoEntry: false });
     if (there && !there.isSocket()) throw failure('E_UNSAFE', `${pipe} is not a socket: remove it`);
@@ -908,16 +932,16 @@ function startRole(roleName, workspace, dir) {
     step(`started.${roleName}`);
     /** @param {string} problem */
     const finish = (problem) => {
-      clearTimeout(deadline);
+      inTime();
       child.stdout.destroy();
       child.unref();
       if (problem) reject(failure('E_SPAWN', `the ${roleName} could not be started: ${problem} (its log: ${log})`));
       else resolve();
     };
-    const deadline = setTimeout(() => {
+    const inTime = deadline(START_MS, () => {
       child.kill('SIGKILL'); // ours, and not yet ready: nothing is lost with it
       finish(`not ready in ${START_MS} ms`);
-    }, START_MS);
+    });
     child.on('error', (error) => finish(error.message));
     child.on('exit', (code, signal) => finish(`it ended at once (${signal ?? `exit code ${code}`})`));
     const words = new LineReader(HELLO_CAP, (line) => finish(String(parseHello(line).error ?? '')), (problem) => finish(problem.message));

@@ -69,7 +69,7 @@ function generated() {
 
 function check() {
   const problems = [];
-  const types = spawnSync(process.execPath, [require.resolve('typescript/bin/tsc'), '-p', root], { encoding: 'utf8' });
+  const types = spawnSync(process.execPath, [path.join(path.dirname(require.resolve('typescript/package.json')), 'bin/tsc'), '-p', root], { encoding: 'utf8' });
   if (types.status !== 0) problems.push(`types: ${types.stdout}${types.stderr}`);
   for (const [file, wanted] of generated()) {
     const there = fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : '';

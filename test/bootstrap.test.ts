@@ -307,6 +307,7 @@ test('a peer that stops is reported within 5 s, nothing else happens, and its re
   await new Promise((resolve) => child.stdout.once('data', resolve));
   const peer = await world.connectHost();
   const reports: Array<[boolean, number]> = [];
+  await peer.call('system.ping');
   const stopped = performance.now();
   peer.onResponsive = (responsive) => reports.push([responsive, performance.now() - stopped]);
   child.kill('SIGSTOP');
@@ -319,6 +320,20 @@ test('a peer that stops is reported within 5 s, nothing else happens, and its re
   child.kill('SIGCONT');
   await waitFor(() => reports.length === 2, 'the second report');
   assert.equal(reports[1]?.[0], true);
+  peer.close('test over');
+  child.kill('SIGTERM');
+  await new Promise((resolve) => child.once('exit', resolve));
+});
+
+test('a peer stopped in the middle of the handshake goes on where it was: what arrived is read before deadlines are judged', async () => {
+  const child = spawn(process.execPath, [path.join(root, 'bootstrap.js'), 'host'], { env: world.env(), stdio: ['ignore', 'pipe', 'inherit'] });
+  await new Promise((resolve) => child.stdout.once('data', resolve));
+  const peer = await world.connectHost();
+  child.kill('SIGSTOP'); // most likely before it has read the last line of the handshake
+  const answer = peer.call('system.ping', {}, { timeoutMs: 20_000 });
+  await rejects(world.connectHost(), 'E_UNRESPONSIVE'); // takes as long as the handshake's own deadline
+  child.kill('SIGCONT');
+  assert.ok(isObject(await answer));
   peer.close('test over');
   child.kill('SIGTERM');
   await new Promise((resolve) => child.once('exit', resolve));
