@@ -29,22 +29,31 @@ export const bootstrapPlugin = {
   setup: (build) => build.onResolve({ filter: /^\.\/bootstrap\.js$/ }, () => ({ path: '../bootstrap.js', external: true })),
 };
 
+/** Replaces a file in one step, and only if it differs: a server that starts at this moment never reads half a bundle. */
+function replace(file, contents) {
+  if (fs.existsSync(file) && fs.readFileSync(file).equals(contents)) return;
+  fs.mkdirSync(path.dirname(file), { recursive: true });
+  const temporary = `${file}.${process.pid}`;
+  fs.writeFileSync(temporary, contents, { mode: file.endsWith('mcp.js') ? 0o755 : 0o644 });
+  fs.renameSync(temporary, file);
+}
+
 async function build() {
   const esbuild = require('esbuild');
   const problems = [];
   for (const [role, allowed] of Object.entries(BUNDLES)) {
-    const { metafile } = await esbuild.build({
+    const { metafile, outputFiles } = await esbuild.build({
       absWorkingDir: root, entryPoints: [`${role}.ts`], outdir: 'dist', bundle: true, platform: 'node', format: 'cjs', target: 'node20',
-      sourcemap: 'linked', minify: false, charset: 'utf8', metafile: true, logLevel: 'warning', external: ['vscode'], plugins: [bootstrapPlugin],
+      sourcemap: 'linked', minify: false, charset: 'utf8', metafile: true, write: false, logLevel: 'warning', external: ['vscode'], plugins: [bootstrapPlugin],
       banner: role === 'mcp' ? { js: '#!/usr/bin/env node' } : {},
     });
+    for (const { path: file, contents } of outputFiles) replace(file, contents);
     const inputs = Object.keys(metafile.inputs).sort();
     for (const input of inputs) if (!allowed.includes(input)) problems.push(`dist/${role}.js: ${input} is not on the allow-list`);
     for (const input of allowed) if (!inputs.includes(input)) problems.push(`dist/${role}.js: ${input} is on the allow-list and not used`);
     const imports = Object.values(metafile.outputs).flatMap((output) => output.imports).filter((one) => one.external).map((one) => one.path);
     for (const one of imports) if (!one.startsWith('node:') && one !== '../bootstrap.js') problems.push(`dist/${role}.js: requires ${one}`);
   }
-  fs.chmodSync(path.join(root, 'dist/mcp.js'), 0o755);
   return problems;
 }
 

@@ -14,7 +14,7 @@ import {
   PROTOCOL, VERSION, claim, clientName, connect, devtoolsDir, errorName, failure, isObject, messageOf, openPrivate, pipePath, startRole,
   step, writePrivate, type Connection, type Role,
 } from './bootstrap.js';
-import { identify, isAlive, kill, type Identity } from './ledger.ts';
+import { hasEnded, identify, kill, type Identity } from './ledger.ts';
 
 const PING_MS = 2000;
 const END_MS = 2000; // a Client ends within this of being asked, else it is killed
@@ -183,20 +183,16 @@ export function register(role: Role): void {
     if (clients.get(client.workspace)?.peer === client.peer) clients.delete(client.workspace);
     statusChanged();
     role.log(`Client ${client.process.pid} of ${client.workspace} is gone: ${reason}`);
-    if (!(await isAlive(client.process)) && !clients.has(client.workspace) && !starting.has(client.workspace)) clearSession(client.workspace);
+    if ((await hasEnded(client.process, END_MS)) && !clients.has(client.workspace) && !starting.has(client.workspace)) clearSession(client.workspace);
   }
 
   /** Asks a Client to end, then makes it. */
   async function endClient(client: Client, reason: string): Promise<void> {
-    const gone = new Promise<void>((resolve) => client.peer.onClose.push(() => resolve()));
-    const late = new Promise<void>((resolve) => setTimeout(resolve, END_MS));
     await client.peer.call('client.stop', { reason }, { timeoutMs: END_MS }).catch(async (error) => {
       role.log(`Client ${client.process.pid} cannot be asked to end (${messageOf(error)}): SIGTERM`);
       await kill(client.process, 'SIGTERM');
     });
-    await Promise.race([gone, late]);
-    if (await isAlive(client.process)) await Promise.race([gone, new Promise((resolve) => setTimeout(resolve, 200))]);
-    if (client.peer.closedBecause === undefined && (await kill(client.process, 'SIGKILL'))) role.log(`Client ${client.process.pid} was killed`);
+    if (!(await hasEnded(client.process, END_MS)) && (await kill(client.process, 'SIGKILL'))) role.log(`Client ${client.process.pid} was killed`);
     clearSession(client.workspace);
   }
 

@@ -16,6 +16,7 @@ import { readFileSync } from 'node:fs';
 export type Identity = { pid: number; startTime: string };
 
 const PS_MS = 5000;
+const LOOK_AGAIN_MS = 10;
 
 /** The start time and state in the text of /proc/PID/stat. The name may hold spaces and brackets: cut after the last one. */
 export function parseProcStat(text: string): { startTime: string; state: string; ppid: number } | undefined {
@@ -71,6 +72,16 @@ export async function identify(pid: number): Promise<Identity | undefined> {
 
 export async function isAlive(who: Identity): Promise<boolean> {
   return (await identify(who.pid))?.startTime === who.startTime;
+}
+
+/** Waits for the end of a process. Its sockets close a moment before it is gone, so their close alone is no proof. */
+export async function hasEnded(who: Identity, withinMs: number): Promise<boolean> {
+  const giveUpAt = performance.now() + withinMs;
+  while (await isAlive(who)) {
+    if (performance.now() > giveUpAt) return false;
+    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+  }
+  return true;
 }
 
 // --------------------------------------------------------------------------------------------------------- signals

@@ -135,7 +135,7 @@ export const TOOLS: readonly Tool[] = [
 
 async function devtoolsStatus(_args: Json, run: Run): Promise<Json> {
   const warnings: string[] = [];
-  if (!link.client) await clientLink(run).catch(() => {}); // what fails here is found again, and told, below
+  if (!link.client || !link.host || link.toClient) await clientLink(run).catch(() => {}); // what fails here is found again, and told, below
   const [{ warnings: ofHost, ...host }, client] = await Promise.all([hostStatus(run), inspect(() => clientLink(run), 'client.status', run)]);
   if (Array.isArray(ofHost)) warnings.push(...ofHost.map(String));
   if (auditProblem) warnings.push(auditProblem);
@@ -268,6 +268,8 @@ export function checkArguments(tool: Tool, given: unknown): Json {
 export function createLocks(): (key: string, signal: AbortSignal) => Promise<() => void> {
   const tails = new Map<string, Promise<void>>();
   return async (key, signal) => {
+    const cancelled = (): Error => failure('E_CANCELLED', `cancelled while waiting for ${key}`);
+    if (signal.aborted) throw cancelled();
     const before = tails.get(key) ?? Promise.resolve();
     let release: () => void = () => {};
     const mine = new Promise<void>((resolve) => (release = resolve));
@@ -276,9 +278,8 @@ export function createLocks(): (key: string, signal: AbortSignal) => Promise<() 
     void tail.then(() => tails.get(key) === tail && tails.delete(key));
     let onAbort: () => void = () => {};
     const aborted = new Promise<never>((_resolve, reject) => {
-      onAbort = () => reject(failure('E_CANCELLED', `cancelled while waiting for ${key}`));
-      if (signal.aborted) onAbort();
-      else signal.addEventListener('abort', onAbort, { once: true });
+      onAbort = () => reject(cancelled());
+      signal.addEventListener('abort', onAbort, { once: true });
     });
     try {
       await Promise.race([before, aborted]);
@@ -379,7 +380,7 @@ export function isNewer(a: string, b: string): boolean {
 }
 
 function clientLink(run: Run): Promise<Connection> {
-  if (link.client && link.host) return Promise.resolve(link.client);
+  if (link.client && link.host && !link.toClient) return Promise.resolve(link.client);
   link.toClient ??= reachClient(run).finally(() => delete link.toClient);
   return link.toClient;
 }
@@ -522,6 +523,7 @@ async function callTool(tool: Tool, given: unknown, run: Run): Promise<ToolResul
     record({ kind: 'intent', call, tool: tool.name, effect: tool.effect, args: auditedArguments(tool.auditArgs?.(args) ?? args) });
     step('intent');
     body = await tool.run(args, run);
+    if (run.signal.aborted) throw failure('E_CANCELLED', `${tool.name} was cancelled by the client`);
     step('worked');
   } catch (error) {
     failed = true;

@@ -68,16 +68,25 @@ export class World {
   /** Ends everything in this world; throws if something had to be killed that should have ended by itself. */
   async end(): Promise<void> {
     await Promise.all(this.clients.map((client) => client.close()));
-    try {
-      const host = await this.connectHost();
-      await host.call('takeover', { reason: 'test ends', by: 'test' });
-    } catch (error) {
-      if (!['E_UNREACHABLE', 'E_UNRESPONSIVE', 'ENOENT'].includes(errorName(error))) for (const { pid } of this.processes()) kill(pid, 'SIGTERM');
-    }
-    await waitFor(() => this.processes().length === 0, 'all processes of the world to end', 15_000).finally(() => {
+    let asked: Promise<void> | undefined;
+    const allGone = (): boolean => {
+      asked ??= this.endHost().finally(() => (asked = undefined)); // again: a server that ends may just have started one
+      return this.processes().length === 0;
+    };
+    await waitFor(allGone, 'all processes of the world to end', 15_000).finally(() => {
       for (const { pid } of this.processes()) kill(pid, 'SIGKILL');
       fs.rmSync(this.home, { recursive: true, force: true });
     });
+  }
+
+  private async endHost(): Promise<void> {
+    try {
+      const host = await this.connectHost();
+      await host.call('takeover', { reason: 'test ends', by: 'test' }).finally(() => host.close('test ends'));
+    } catch (error) {
+      // In Safe Mode nothing but the ping answers: a signal then. Whoever cannot be reached has ended, or not yet begun.
+      if (!['E_UNREACHABLE', 'E_UNRESPONSIVE', 'E_CLOSED', 'ENOENT'].includes(errorName(error))) for (const { pid } of this.processes()) kill(pid, 'SIGTERM');
+    }
   }
 }
 
@@ -199,4 +208,46 @@ export async function waitFor(isTrue: () => unknown, what: string, ms = 10_000):
     if (performance.now() > deadline) throw new Error(`waited ${ms} ms for ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
+}
+
+/** The product with some files changed, in a directory of its own: a broken role, an older version. Returns its mcp.js. */
+export function changedCopy(world: World, name: string, change: { version?: string; protocol?: number; files?: Record<string, string | undefined> }): string {
+  const copy = path.join(world.home, `copy-${name}`);
+  fs.mkdirSync(path.join(copy, 'dist'), { recursive: true });
+  for (const file of ['bootstrap.js', 'package.json', 'dist/mcp.js', 'dist/host.js', 'dist/client.js']) fs.copyFileSync(path.join(root, file), path.join(copy, file));
+  const edit = (file: string, from: RegExp, to: string): void => {
+    const text = fs.readFileSync(path.join(copy, file), 'utf8');
+    if (!from.test(text)) throw new Error(`${file} does not match ${from}`);
+    fs.writeFileSync(path.join(copy, file), text.replace(from, to));
+  };
+  if (change.version !== undefined) edit('package.json', /"version": "[^"]+"/, `"version": "${change.version}"`);
+  if (change.protocol !== undefined) edit('bootstrap.js', /const PROTOCOL = \d+/, `const PROTOCOL = ${change.protocol}`);
+  for (const [file, text] of Object.entries(change.files ?? {})) {
+    if (text === undefined) fs.rmSync(path.join(copy, file));
+    else fs.writeFileSync(path.join(copy, file), text);
+  }
+  return path.join(copy, 'dist', 'mcp.js');
+}
+
+/** A Client whose `client.status` waits until the file `release` is there, and leaves the file `aborted` when it is cancelled. */
+export function slowClient(world: World): { file: string; started: string; release: string; aborted: string } {
+  const [started, release, aborted] = ['started', 'release', 'aborted'].map((name) => path.join(world.home, name));
+  if (!started || !release || !aborted) throw new Error('three names');
+  const real = fs.readFileSync(path.join(root, 'dist', 'client.js'), 'utf8');
+  const wrapper = `const fs = require('node:fs');
+module.exports.register = (role) => {
+  require('./real-client.js').register(role);
+  role.handle('client.status', (_params, call) => new Promise((resolve) => {
+    fs.writeFileSync(${JSON.stringify(started)}, '');
+    const look = setInterval(() => { if (fs.existsSync(${JSON.stringify(release)})) { clearInterval(look); resolve({ slow: true }); } }, 5);
+    call.signal.addEventListener('abort', () => { clearInterval(look); fs.writeFileSync(${JSON.stringify(aborted)}, String(call.signal.reason.data.code)); });
+  }));
+};`;
+  return { file: changedCopy(world, 'slow', { files: { 'dist/client.js': wrapper, 'dist/real-client.js': real } }), started, release, aborted };
+}
+
+/** The `params` of a request of the modern era. */
+export function modern(params: Json = {}, meta: Json = {}): Json {
+  const prefix = 'io.modelcontextprotocol/';
+  return { ...params, _meta: { [`${prefix}protocolVersion`]: '2026-07-28', [`${prefix}clientCapabilities`]: {}, [`${prefix}clientInfo`]: { name: 'test', version: '1' }, ...meta } };
 }

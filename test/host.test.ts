@@ -1,0 +1,287 @@
+// Host, Client and session file: what survives what, and what is never believed.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, test } from 'node:test';
+import { connect, errorName, isObject, readKey, type Connection } from '../bootstrap.js';
+import { parseSession } from '../host.ts';
+import { identify, isAlive, kill as killIdentity, parseProcStat, parsePs } from '../ledger.ts';
+import { World, body, changedCopy, kill, root, waitFor, type Json, type McpClient } from './lib.ts';
+
+let world: World;
+beforeEach(() => {
+  world = new World();
+});
+afterEach(() => world.end());
+
+const rejects = (promise: Promise<unknown>, name: string): Promise<void> => assert.rejects(promise, (error) => errorName(error) === name || assert.fail(`${String(error)} is not ${name}`));
+const sessionFile = (): string => path.join(world.workspace, '.devtools', 'host-session.json');
+const session = (): Json => JSON.parse(fs.readFileSync(sessionFile(), 'utf8'));
+const pids = (role: string): number[] => world.processes().filter((one) => one.role === role).map(({ pid }) => pid);
+const gone = (pid: unknown): Promise<void> => waitFor(async () => (await identify(Number(pid))) === undefined, `process ${String(pid)} to end`);
+
+/** A Host started by hand, and a connection to it. */
+async function startHost(env: Record<string, string> = {}, file = path.join(root, 'bootstrap.js')): Promise<Connection> {
+  const child = spawn(process.execPath, [file, 'host'], { env: world.env(env), stdio: ['ignore', 'pipe', 'inherit'], detached: true });
+  await new Promise((resolve) => child.stdout.once('data', resolve));
+  child.stdout.destroy();
+  child.unref();
+  return world.connectHost();
+}
+
+async function ready(host: Connection, workspace = world.workspace): Promise<Json> {
+  const answer = await host.call('mcpReady', { workspace }, { timeoutMs: 20_000 });
+  assert.ok(isObject(answer));
+  return answer;
+}
+
+async function status(host: Connection): Promise<Json> {
+  const answer = await host.call('getStatus');
+  assert.ok(isObject(answer));
+  return answer;
+}
+
+async function server(file?: string): Promise<McpClient> {
+  const client = world.mcp(file === undefined ? {} : { file });
+  await client.initialize();
+  return client;
+}
+
+test('mcpReady starts one Client however many ask, and finds it again', async () => {
+  const host = await startHost();
+  const answers = await Promise.all(Array.from({ length: 10 }, () => ready(host)));
+  const again = await ready(host);
+  assert.equal(new Set([...answers, again].map(({ clientPid }) => clientPid)).size, 1);
+  assert.deepEqual([answers[0]?.reused, again.reused, again.cdpPort], [false, true, null]);
+  assert.deepEqual(pids('client'), [again.clientPid]);
+  const client = await connect(String(again.clientPipePath), { as: 'test', key: readKey(world.dir) });
+  const ping = await client.call('system.ping');
+  assert.ok(isObject(ping));
+  assert.deepEqual([ping.alive, ping.role, ping.pid, ping.version, ping.protocol, ping.safeMode], [true, 'client', again.clientPid, '0.1.0', 1, false]);
+  await rejects(client.call('client.stop'), 'E_REFUSED');
+  client.close('test over');
+});
+
+test('each workspace has a Client of its own, however it is spelled', async () => {
+  const host = await startHost();
+  const other = path.join(world.home, 'other');
+  fs.mkdirSync(other);
+  fs.symlinkSync(world.workspace, path.join(world.home, 'spelled'));
+  const first = await ready(host);
+  const second = await ready(host, other);
+  assert.notEqual(first.clientPid, second.clientPid);
+  assert.equal((await ready(host, path.join(world.home, 'spelled'))).clientPid, first.clientPid);
+  assert.equal((await ready(host, `${world.workspace}/../workspace/`)).clientPid, first.clientPid);
+  const { clients } = await status(host);
+  assert.deepEqual(Array.isArray(clients) && clients.map((client: Json) => client.workspace), [world.workspace, other]);
+});
+
+test('mcpReady refuses what it cannot do, and says why', async () => {
+  const host = await startHost();
+  for (const workspace of ['relative', '', 7, undefined, '/no/such', path.join(root, 'package.json')]) await rejects(host.call('mcpReady', { workspace }), 'E_ARGUMENTS');
+  await rejects(host.call('mcpReady', { workspace: world.workspace, roles: ['debug'] }), 'E_UNSUPPORTED');
+  assert.deepEqual(pids('client'), []);
+});
+
+test('an MCP server that ends, in whatever way, leaves Host and Client; the next one is served by the same', async () => {
+  const first = await server();
+  const before = await first.call('devtools_status');
+  await first.close();
+  for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
+    const next = await server();
+    const after = await next.call('devtools_status');
+    for (const role of ['host', 'client']) assert.equal(body(after, role).pid, body(before, role).pid);
+    next.child.kill(signal);
+    await next.exit();
+  }
+});
+
+test('a Client that was killed is replaced at the next call, and the session names the new one', async () => {
+  const client = await server();
+  const before = body(await client.call('devtools_status'), 'client');
+  kill(Number(before.pid), 'SIGKILL');
+  await waitFor(async () => body(await client.call('devtools_status'), 'client').state === 'connected', 'a new Client');
+  const after = body(await client.call('devtools_status'), 'client');
+  assert.notEqual(after.pid, before.pid);
+  assert.equal(session().clientPid, after.pid);
+  assert.deepEqual(pids('client'), [after.pid]);
+});
+
+test('a Host that was killed is replaced by a connected MCP server by itself, and the Client lives on', async () => {
+  const client = await server();
+  const before = await client.call('devtools_status');
+  kill(Number(body(before, 'host').pid), 'SIGKILL');
+  await waitFor(() => pids('host').length === 1 && pids('host')[0] !== body(before, 'host').pid, 'a new Host');
+  const after = await client.call('devtools_status');
+  assert.equal(body(after, 'client').pid, body(before, 'client').pid);
+  assert.equal(body(after, 'host').pid, pids('host')[0]);
+  const [known] = [body(after, 'host').clients].flat();
+  assert.equal(isObject(known) && known.startedAt, session().startedAt);
+});
+
+test('a Client that no Host holds for 10 s ends itself and leaves no socket', async () => {
+  const host = await startHost();
+  const { clientPid } = await ready(host);
+  kill(pids('host')[0] ?? 0, 'SIGKILL');
+  await waitFor(async () => (await identify(Number(clientPid))) === undefined, 'the Client to end', 20_000);
+  assert.deepEqual(world.sockets().filter((file) => file.startsWith('client')), []);
+});
+
+test('a headless Host that nobody uses ends with its Client, session and sockets', async () => {
+  const host = await startHost({ VSCODE_DEVTOOLS_IDLE_MS: '300' });
+  await ready(host);
+  assert.equal(fs.existsSync(sessionFile()), true);
+  host.close('test over');
+  await waitFor(() => world.processes().length === 0, 'everything to end');
+  assert.deepEqual([world.sockets(), fs.existsSync(sessionFile())], [[], false]);
+  assert.match(fs.readFileSync(path.join(world.dir, 'host.log'), 'utf8'), /unused for 300 ms/);
+});
+
+test('takeover ends Host and Client, tells the MCP servers, and their next call starts another', async () => {
+  const client = await server();
+  const before = await client.call('devtools_status');
+  await client.request('logging/setLevel', { level: 'notice' });
+  const host = await world.connectHost();
+  assert.deepEqual(await host.call('takeover', { reason: 'test', by: 'a test' }), { acknowledged: true });
+  for (const role of ['host', 'client']) await gone(body(before, role).pid);
+  await client.until(({ method, params }) => method === 'notifications/message' && /the session ended/.test(String(isObject(params) && params.data)), 'the notice');
+  assert.deepEqual([world.sockets(), pids('host')], [[], []]);
+  assert.match(fs.readFileSync(path.join(world.dir, 'host.log'), 'utf8'), /taken over by a test: test/);
+  const after = await client.call('devtools_status');
+  assert.notEqual(body(after, 'host').pid, body(before, 'host').pid);
+});
+
+test('a stopped Client is reported, not replaced', async () => {
+  const host = await startHost();
+  const { clientPid } = await ready(host);
+  kill(Number(clientPid), 'SIGSTOP');
+  await rejects(ready(host), 'E_UNRESPONSIVE');
+  assert.deepEqual(pids('client'), [clientPid]);
+  kill(Number(clientPid), 'SIGCONT');
+  assert.equal((await ready(host)).clientPid, clientPid);
+});
+
+test('a Client that ignores being asked is killed when its Host ends', async () => {
+  const host = await startHost();
+  const { clientPid } = await ready(host);
+  kill(Number(clientPid), 'SIGSTOP');
+  await host.call('takeover', { reason: 'test', by: 'test' });
+  await gone(clientPid);
+});
+
+// ------------------------------------------------------------------------------------------------ the session file
+
+test('a session is read with guards: anything else is named for what is wrong', () => {
+  assert.deepEqual(parseSession('{"clientPid":5,"clientStartTime":"x","startedAt":1,"more":true}'), { clientPid: 5, clientStartTime: 'x', startedAt: 1 });
+  for (const text of ['', '{', 'null', '[]', '5', '{}', '{"clientPid":"5","clientStartTime":"x","startedAt":1}', '{"clientPid":-1,"clientStartTime":"x","startedAt":1}', '{"clientPid":1.5,"clientStartTime":"x","startedAt":1}', '{"clientPid":5,"clientStartTime":"","startedAt":1}', '{"clientPid":5,"clientStartTime":"x"}']) assert.equal(typeof parseSession(text), 'string', text);
+});
+
+test('a damaged session file is set aside with a warning, and the work goes on', async () => {
+  const host = await startHost();
+  const dir = path.join(world.workspace, '.devtools');
+  fs.mkdirSync(dir, { mode: 0o700 });
+  for (const [text, mode] of [['{"half', 0o600], ['x'.repeat(100_000), 0o600], ['{}', 0o600], ['{"clientPid":1,"clientStartTime":"x","startedAt":1}', 0o666]] as const) {
+    fs.writeFileSync(sessionFile(), text);
+    fs.chmodSync(sessionFile(), mode);
+    const { clientPid } = await ready(host);
+    assert.equal(fs.readFileSync(`${sessionFile()}.damaged`, 'utf8'), text);
+    assert.equal(session().clientPid, clientPid);
+    assert.equal(fs.statSync(sessionFile()).mode & 0o777, 0o600);
+    kill(Number(clientPid), 'SIGKILL');
+    await waitFor(() => !fs.existsSync(sessionFile()), 'the session to be cleared');
+  }
+  const { warnings } = await status(host);
+  assert.equal(Array.isArray(warnings) && warnings.filter((text) => /set aside/.test(String(text))).length, 4);
+});
+
+test('a link in place of the session file is not followed', async () => {
+  const host = await startHost();
+  fs.mkdirSync(path.join(world.workspace, '.devtools'), { mode: 0o700 });
+  const target = path.join(world.home, 'target');
+  fs.writeFileSync(target, 'untouched', { mode: 0o600 });
+  fs.symlinkSync(target, sessionFile());
+  await ready(host);
+  assert.equal(fs.readFileSync(target, 'utf8'), 'untouched');
+  assert.equal(fs.lstatSync(sessionFile()).isFile(), true);
+});
+
+test('a session that names a stranger is not believed: the stranger is neither used nor signalled', async () => {
+  const stranger = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' });
+  const who = await identify(stranger.pid ?? 0);
+  assert.ok(who);
+  fs.mkdirSync(path.join(world.workspace, '.devtools'), { mode: 0o700 });
+  fs.writeFileSync(sessionFile(), JSON.stringify({ clientPid: who.pid, clientStartTime: who.startTime, startedAt: 1 }), { mode: 0o600 });
+  const host = await startHost();
+  const answer = await ready(host);
+  assert.notEqual(answer.clientPid, who.pid);
+  assert.notEqual(answer.startedAt, 1);
+  assert.match(String((await status(host)).warnings), new RegExp(`process ${who.pid} was the Client`));
+  await host.call('takeover', { reason: 'test', by: 'test' });
+  await gone(answer.clientPid);
+  assert.equal(await isAlive(who), true);
+  stranger.kill('SIGKILL');
+});
+
+test('sockets of Clients that were killed and never came back are swept by the next Host', async () => {
+  const host = await startHost();
+  await ready(host);
+  for (const { pid } of world.processes()) kill(pid, 'SIGKILL');
+  await waitFor(() => world.processes().length === 0, 'all to be dead');
+  assert.equal(world.sockets().length, 4);
+  const next = await startHost();
+  await waitFor(() => world.sockets().length === 2, 'the sweep');
+  assert.deepEqual((await status(next)).clients, []);
+});
+
+// ---------------------------------------------------------------------------------------------------- version rule
+
+test('a newer server replaces an older idle Host; an older server works with a newer Host of the same protocol', async () => {
+  const old = await server(changedCopy(world, 'old', { version: '0.0.9' }));
+  const before = body(await old.call('devtools_status'), 'host');
+  assert.equal(before.version, '0.0.9');
+  await old.close();
+  const current = await server();
+  const after = body(await current.call('devtools_status'), 'host');
+  assert.equal(after.version, '0.1.0');
+  await gone(before.pid);
+  const older = await server(changedCopy(world, 'older', { version: '0.0.8' }));
+  assert.equal(body(await older.call('devtools_status'), 'host').pid, after.pid);
+});
+
+test('a Host of another protocol is named with what to close, and nothing is taken over', async () => {
+  const newer = await server(changedCopy(world, 'newer', { version: '9.0.0', protocol: 99 }));
+  const before = body(await newer.call('devtools_status'), 'host');
+  const current = await server();
+  const host = body(await current.call('devtools_status'), 'host');
+  assert.deepEqual([host.state, host.code], ['unreachable', 'E_VERSION']);
+  assert.match(String(host.error), /version 9\.0\.0 and speaks protocol 99; .*vscode-devtools host stop/);
+  assert.deepEqual(pids('host'), [before.pid]);
+});
+
+// -------------------------------------------------------------------------------------------------------- identity
+
+test('the kernel line of a process is read after the last bracket of its name', () => {
+  const rest = `S 42 ${Array.from({ length: 17 }, (_, i) => i).join(' ')} 123456 0`;
+  for (const name of ['node', 'a) S 1 (b', ') R 1 1 1', 'x y']) assert.deepEqual(parseProcStat(`7 (${name}) ${rest}`), { state: 'S', ppid: 42, startTime: '123456' });
+  assert.equal(parseProcStat(''), undefined);
+  assert.equal(parseProcStat('7 (x) S'), undefined);
+});
+
+test('recorded `ps` lines of macOS give the start time, and none for a zombie', () => {
+  assert.equal(parsePs('S+   Mon Nov  2 10:00:00 2026    \n'), 'Mon Nov  2 10:00:00 2026');
+  assert.equal(parsePs('Z    Mon Nov  2 10:00:00 2026'), undefined);
+  assert.equal(parsePs(''), undefined);
+});
+
+test('a process is signalled only if it is the one that was recorded', async () => {
+  const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' });
+  const who = await identify(child.pid ?? 0);
+  assert.ok(who);
+  assert.equal(await killIdentity({ ...who, startTime: 'another' }, 'SIGKILL'), false);
+  assert.equal(await isAlive(who), true);
+  assert.equal(await killIdentity(who, 'SIGKILL'), true);
+  await waitFor(async () => !(await isAlive(who)), 'its end');
+  for (const pid of [0, -1, 1.5, Number.NaN, 2 ** 30]) assert.equal(await identify(pid), undefined);
+});
