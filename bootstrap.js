@@ -74,12 +74,14 @@ function errorName(error) {
 /** @param {unknown} error */
 const messageOf = (error) => (error instanceof Error ? error.message : String(error));
 
-// The fault loop of the tests names a step and a way to fail there: VSCODE_DEVTOOLS_FAULT=kill:host.claim.linked.
-const [faultKind, faultStep] = (process.env.VSCODE_DEVTOOLS_FAULT ?? '').split(':');
+// The fault loop of the tests names a step, a way to fail there, and a file that shows that it was reached:
+// VSCODE_DEVTOOLS_FAULT=kill:host.claim.linked:/tmp/reached.
+const [faultKind, faultStep, faultFile] = (process.env.VSCODE_DEVTOOLS_FAULT ?? '').split(':');
 let actor = 'mcp'; // serve() says otherwise
 /** @param {string} name */
 function step(name) {
   if (faultStep !== `${actor}.${name}`) return;
+  if (faultFile) fs.writeFileSync(faultFile, '');
   if (faultKind === 'kill') process.kill(process.pid, 'SIGKILL');
   if (faultKind === 'stop') process.kill(process.pid, 'SIGSTOP');
   if (faultKind === 'error') throw new Error(`fault injected at ${name}`);
