@@ -899,8 +899,8 @@ function printAudit(verify: boolean): void {
 
 function auditLine(base: string, entry: Json): string {
   const { at, call, tool, kind, ok, ms, error } = entry;
-  const what = kind === 'intent' ? `${String(tool)} ${JSON.stringify(entry.args)}` : `${ok === true ? 'ok' : `failed ${String(error)}`} after ${String(ms)} ms`;
-  return `${String(at)} ${base.slice(base.lastIndexOf('-') + 1)}#${String(call)} ${kind === 'intent' ? '->' : '<-'} ${what}`;
+  const what = kind === 'intent' ? `-> ${String(tool)} ${JSON.stringify(entry.args)}` : `<- ${String(tool)} ${ok === true ? 'ok' : `failed ${String(error)}`} after ${String(ms)} ms`;
+  return `${String(at)} ${base.slice(base.lastIndexOf('-') + 1)}#${String(call)} ${what}`;
 }
 
 async function stopHost(): Promise<void> {

@@ -4,6 +4,7 @@ import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { Readable, Writable } from 'node:stream';
+import fc from 'fast-check';
 import { connect, errorName, isObject, pipePath, readKey, type Connection } from '../bootstrap.js';
 
 export type Json = Record<string, unknown>;
@@ -250,4 +251,27 @@ module.exports.register = (role) => {
 export function modern(params: Json = {}, meta: Json = {}): Json {
   const prefix = 'io.modelcontextprotocol/';
   return { ...params, _meta: { [`${prefix}protocolVersion`]: '2026-07-28', [`${prefix}clientCapabilities`]: {}, [`${prefix}clientInfo`]: { name: 'test', version: '1' }, ...meta } };
+}
+
+const seedsFile = path.join(root, 'test', 'frames.seeds.json');
+
+/** Feeds generated frames, 100 at a time: those that once failed first (commit the file when it grows), then FRAMES new ones. */
+export async function checkFrames(feed: (frames: Buffer[]) => Promise<void>): Promise<void> {
+  const property = fc.asyncProperty(fc.array(frame(), { minLength: 100, maxLength: 100 }), feed);
+  const known: unknown = fs.existsSync(seedsFile) ? JSON.parse(fs.readFileSync(seedsFile, 'utf8')) : [];
+  const seeds = Array.isArray(known) ? known.map(Number) : [];
+  for (const seed of seeds) await fc.assert(property, { numRuns: 200, seed });
+  const result = await fc.check(property, { numRuns: Number(process.env.FRAMES ?? 20_000) / 100 });
+  if (!result.failed) return;
+  fs.writeFileSync(seedsFile, `${JSON.stringify([...seeds, result.seed])}\n`);
+  throw new Error(fc.defaultReportMessage(result));
+}
+
+function frame(): fc.Arbitrary<Buffer> {
+  const message = fc.record(
+    { jsonrpc: fc.constantFrom('2.0', '1.0', 2), id: fc.oneof(fc.string(), fc.constantFrom(null, true, 1.5, {}, [])), method: fc.oneof(fc.constantFrom('echo', '__proto__', 'rpc.cancel', 'rpc.progress', 'system.ping'), fc.string(), fc.integer()), params: fc.oneof(fc.object(), fc.anything()), result: fc.anything(), error: fc.anything() },
+    { requiredKeys: [] },
+  );
+  const text = fc.oneof(message.map((value) => JSON.stringify(value, (_key, item: unknown) => (typeof item === 'bigint' ? 0 : item)) ?? ''), fc.json(), fc.string({ unit: 'binary' }));
+  return fc.oneof(text.map((line) => Buffer.from(`${line.replaceAll('\n', ' ')}\n`)), fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from([...bytes, 10])));
 }

@@ -1,0 +1,82 @@
+// The repository itself: what the build lets in, that it can be repeated, what is published, and the tour.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, test } from 'node:test';
+import { World, root } from './lib.ts';
+
+let world: World;
+beforeEach(() => {
+  world = new World('b');
+});
+afterEach(() => world.end());
+
+const SOURCES = ['package.json', 'tsconfig.json', 'build.mjs', 'bootstrap.js', 'mcp.ts', 'host.ts', 'client.ts', 'ledger.ts', 'README.md'];
+
+/** The sources in another folder, with one of them changed. */
+function checkout(name: string, change: Record<string, (text: string) => string> = {}): string {
+  const copy = path.join(world.home, name);
+  fs.mkdirSync(copy);
+  for (const file of SOURCES) fs.writeFileSync(path.join(copy, file), (change[file] ?? ((text: string) => text))(fs.readFileSync(path.join(root, file), 'utf8')));
+  fs.symlinkSync(path.join(root, 'node_modules'), path.join(copy, 'node_modules'));
+  return copy;
+}
+
+const build = (copy: string): { status: number | null; stderr: string } => spawnSync(process.execPath, ['build.mjs'], { cwd: copy, encoding: 'utf8' });
+
+test('two builds in two folders give identical bytes, and they are those that are tested', () => {
+  const folders = [checkout('one'), checkout('two')];
+  for (const folder of folders) assert.equal(build(folder).status, 0);
+  for (const file of ['mcp.js', 'mcp.js.map', 'host.js', 'host.js.map', 'client.js', 'client.js.map']) {
+    const [one, two] = folders.map((folder) => fs.readFileSync(path.join(folder, 'dist', file)));
+    assert.ok(one && two?.equals(one), `${file} differs`);
+    assert.ok(fs.readFileSync(path.join(root, 'dist', file)).equals(one), `dist/${file} is not what the sources give`);
+  }
+});
+
+test('an import that is not on the list fails the build', () => {
+  for (const [file, line, message] of [
+    ['client.ts', "import WebSocket from 'ws'; console.log(WebSocket);", /dist\/client\.js: \S*node_modules\/ws\/.* is not on the allow-list/],
+    ['client.ts', "import { identify } from './ledger.ts'; console.log(identify);", /dist\/client\.js: ledger\.ts is not on the allow-list/],
+    ['mcp.ts', "import vscode from 'vscode'; console.log(vscode);", /dist\/mcp\.js: requires vscode/],
+  ] as const) {
+    const copy = checkout(`bad-${Math.random().toString(36).slice(2)}`, { [file]: (text) => `${line}\n${text}` });
+    const { status, stderr } = build(copy);
+    assert.equal(status, 1, line);
+    assert.match(stderr, message);
+  }
+});
+
+test('bootstrap.js requires nothing but node: modules, vscode and what stands beside it', () => {
+  const text = fs.readFileSync(path.join(root, 'bootstrap.js'), 'utf8');
+  const required = [...text.matchAll(/require\(([^)]*)\)/g)].map(([, what]) => what);
+  for (const what of required) assert.match(String(what), /^'(node:\w+|vscode|\.\/package\.json)'$|^file$/);
+});
+
+test('what is published is the list in package.json and nothing else', () => {
+  const { stdout } = spawnSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: root, encoding: 'utf8', timeout: 60_000 });
+  const [{ files }] = JSON.parse(stdout);
+  assert.deepEqual(files.map((file: { path: string }) => file.path).sort(), [
+    'CHANGELOG.md', 'LICENSE', 'README.md', 'bootstrap.js', 'dist/client.js', 'dist/client.js.map', 'dist/host.js', 'dist/host.js.map', 'dist/mcp.js', 'dist/mcp.js.map', 'package.json',
+  ]);
+});
+
+test('no file of ours names the host of a registry', () => {
+  const skipped = new Set(['node_modules', 'dist', '.cache', '.git', '.devtools']);
+  const files = fs.readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));
+  const ours = files.filter((file) => !path.relative(root, file).split(path.sep).some((part) => skipped.has(part)));
+  assert.ok(ours.length > 20);
+  const host = new RegExp(`registry\\.${'npmjs'}|deb\\.${'debian'}`);
+  assert.deepEqual(ours.filter((file) => host.test(fs.readFileSync(file, 'latin1'))), []);
+});
+
+test('the tour runs to its end and leaves nothing', () => {
+  const { stdout, stderr, status } = spawnSync(process.execPath, [path.join(root, 'test', 'tour.mjs')], { encoding: 'utf8', timeout: 60_000, env: { ...process.env, TMPDIR: world.home } });
+  assert.equal(status, 0, stderr);
+  assert.match(stdout, /are the same processes as before/);
+  assert.match(stdout, /"servers": \{\n {4}"vscode-devtools"/);
+  assert.match(stdout, /Nothing is left running: stopped the Host/);
+  assert.deepEqual(fs.readdirSync(world.home).filter((file) => file.startsWith('vdt-')), []);
+});
