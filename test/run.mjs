@@ -1,5 +1,6 @@
 // test/run.mjs: bundles test/*.test.ts and runs them with node:test. `--fast` leaves out what needs peers or minutes
-// (*.slow.test.ts). Names on the command line choose files. A process that a test leaves behind fails the run.
+// (*.slow.test.ts) and runs the files side by side: most of a test is waiting. Names on the command line choose files.
+// A process or file that a test leaves behind fails the run.
 
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -35,7 +36,7 @@ const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'vdt-'));
 const env = { ...process.env, VSCODE_DEVTOOLS_TEST_TAG: tag, VSCODE_DEVTOOLS_TEST_SCRATCH: scratch, NODE_OPTIONS: '--enable-source-maps', FRAMES: process.env.FRAMES ?? (fast ? '20000' : '200000') };
 for (const name of ['VSCODE_DEVTOOLS_DIR', 'VSCODE_DEVTOOLS_FAULT', 'VSCODE_DEVTOOLS_IDLE_MS', 'NODE_TEST_CONTEXT']) delete env[name];
 const started = Date.now();
-const runner = spawn(process.execPath, ['--test', '--test-concurrency=1', '--test-timeout=300000', '--test-reporter=spec', ...files.map((file) => path.join(out, file.replace(/\.ts$/, '.js')))], { stdio: 'inherit', env });
+const runner = spawn(process.execPath, ['--test', `--test-concurrency=${fast ? 4 : 1}`, '--test-timeout=300000', '--test-reporter=spec', ...files.map((file) => path.join(out, file.replace(/\.ts$/, '.js')))], { stdio: 'inherit', env });
 const code = await new Promise((resolve) => runner.on('exit', (exit, signal) => resolve(signal ? 1 : exit)));
 
 const left = fs.readdirSync('/proc').filter((pid) => /^\d+$/.test(pid)).filter((pid) => {
@@ -49,8 +50,8 @@ for (const pid of left) {
   console.error(`left behind: process ${pid}: ${fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ')}`);
   process.kill(Number(pid), 'SIGKILL'); // it carries this run's tag, so it is ours
 }
-const files2 = fs.readdirSync(scratch);
-if (files2.length) console.error(`left behind: ${files2.join(', ')} in ${scratch}`);
+const leftFiles = fs.readdirSync(scratch);
+if (leftFiles.length) console.error(`left behind: ${leftFiles.join(', ')} in ${scratch}`);
 fs.rmSync(scratch, { recursive: true, force: true });
 console.log(`${files.length} files in ${((Date.now() - started) / 1000).toFixed(0)} s`);
-process.exit(code || (left.length || files2.length ? 1 : 0));
+process.exit(code || (left.length || leftFiles.length ? 1 : 0));
