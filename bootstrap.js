@@ -18,6 +18,7 @@
 // Sections   limits · errors · private files · lines and messages · one connection · claiming a name · the role's process
 'use strict';
 
+const { isUtf8 } = require('node:buffer');
 const crypto = require('node:crypto');
 const fs = require('node:fs');
 const net = require('node:net');
@@ -39,6 +40,8 @@ const LOG_CAP = 1024 * 1024;
 const HELLO_MS = 3000;
 const CALL_MS = 10_000; // deadline of a call whose caller names none
 const BEAT_MS = 1000; // three silent beats (3 to 4 s) and a peer is reported as unresponsive
+const DROPPED_TRIES = 5; // a connection that is accepted and closed at once is tried again so often,
+const DROPPED_MS = 20; // after this
 const CLOSE_MS = 1000; // what is still unsent may take this long to leave
 const CLAIM_MS = 10_000;
 const OWN_NAME_MS = 2000; // how often a claimed name is checked to be still ours
@@ -258,7 +261,7 @@ class LineReader {
 
   /** @param {Buffer} bytes */
   emit(bytes) {
-    if (!require('node:buffer').isUtf8(bytes)) return this.onBad(new RpcError(-32700, 'Parse error: not UTF-8'));
+    if (!isUtf8(bytes)) return this.onBad(new RpcError(-32700, 'Parse error: not UTF-8'));
     const line = bytes.toString('utf8');
     if (line.length > 1 || line.trim()) this.onLine(line); // an empty line (or its \r) is nothing
   }
@@ -341,8 +344,11 @@ class Call {
 /** @typedef {Call} IncomingCall */
 /** @typedef {Peer} Connection */
 /** @typedef {(params: Record<string, unknown>, call: Call) => unknown} Handler */
-/** @typedef {{timeoutMs?: number, signal?: AbortSignal, onProgress?: (message: string) => void}} CallOptions */
-/** @typedef {{resolve: (value: unknown) => void, reject: (error: Error) => void, done: () => void, onProgress?: (message: string) => void}} Pending */
+/** What of an AbortSignal is used here: one of these will do. @typedef {{readonly aborted: boolean, addEventListener: (type: 'abort', listener: () => void) => void,
+ *   removeEventListener: (type: 'abort', listener: () => void) => void}} Cancellation */
+/** @typedef {{timeoutMs?: number, signal?: Cancellation, onProgress?: (message: string) => void}} CallOptions */
+/** @typedef {{method: string, due: number, timeoutMs: number, resolve: (value: unknown) => void, reject: (error: Error) => void, signal?: Cancellation,
+ *   onAbort: () => void, onProgress?: (message: string) => void}} Pending */
 /** @typedef {{as: string, pid: number}} Hello */
 
 /** A deadline, called off by what it returns. It lets what has already arrived be read first: a process that was stopped
@@ -371,6 +377,9 @@ class Peer {
     /** @type {Map<string | number, Call>} calls of theirs that run here */
     this.running = new Map();
     this.nextId = 1;
+    this.alarmAt = Infinity; // when the earliest deadline is looked at
+    /** @type {NodeJS.Timeout | undefined} */
+    this.alarm = undefined;
     this.unsent = ''; // lines of this tick, sent together at its end
     /** @type {string[]} requests that wait until earlier answers are taken; the rest of one chunk at most */
     this.held = [];
@@ -411,23 +420,51 @@ class Peer {
       const id = this.nextId++;
       const line = JSON.stringify({ jsonrpc: '2.0', id, method, params });
       if (line.length > LINE_CAP) return reject(failure('E_TOO_LARGE', `${method}: the call is over 16 MiB`));
-      /** @param {RpcError} error */
-      const giveUp = (error) => {
-        this.pending.get(id)?.done();
-        this.notify('rpc.cancel', { id });
-        reject(error);
-      };
-      const onAbort = () => giveUp(failure('E_CANCELLED', `${method} was cancelled`));
-      const inTime = deadline(timeoutMs, () => giveUp(failure('E_TIMEOUT', `${method}: ${this.label} has not answered for ${timeoutMs} ms; whether it was carried out is unknown`)));
+      const onAbort = () => this.giveUp(id, failure('E_CANCELLED', `${method} was cancelled`));
       signal?.addEventListener('abort', onAbort);
-      const done = () => {
-        this.pending.delete(id);
-        inTime();
-        signal?.removeEventListener('abort', onAbort);
-      };
-      this.pending.set(id, { resolve, reject, done, onProgress });
+      const due = performance.now() + timeoutMs;
+      this.pending.set(id, { method, due, timeoutMs, resolve, reject, signal, onAbort, onProgress });
+      if (due < this.alarmAt) this.setAlarm(due);
       this.send(line);
     });
+  }
+
+  /** Takes a call off the list of those that wait. @param {string | number} id */
+  settle(id) {
+    const waiting = this.pending.get(id);
+    if (!waiting) return undefined; // late, after a deadline or a cancellation
+    this.pending.delete(id);
+    waiting.signal?.removeEventListener('abort', waiting.onAbort);
+    return waiting;
+  }
+
+  /** @param {string | number} id @param {RpcError} error */
+  giveUp(id, error) {
+    const waiting = this.settle(id); // first: the notification may find the connection congested, and close it
+    this.notify('rpc.cancel', { id });
+    waiting?.reject(error);
+  }
+
+  // One timer for all deadlines, set for the earliest. It is not called off when that call is answered: it fires, finds
+  // nothing late, and is set for the next. So a call that is answered in time costs no timer at all.
+  /** @param {number} due */
+  setAlarm(due) {
+    clearTimeout(this.alarm);
+    this.alarmAt = due;
+    // What has already arrived is read first: a process that was stopped wakes to late timers, and the answers wait behind.
+    this.alarm = setTimeout(() => setImmediate(() => this.onAlarm()), Math.max(1, due - performance.now())).unref();
+  }
+
+  onAlarm() {
+    if (this.closedBecause !== undefined) return;
+    const now = performance.now();
+    let next = Infinity;
+    for (const [id, { method, due, timeoutMs }] of this.pending) {
+      if (due <= now) this.giveUp(id, failure('E_TIMEOUT', `${method}: ${this.label} has not answered for ${timeoutMs} ms; whether it was carried out is unknown`));
+      else if (due < next) next = due;
+    }
+    this.alarmAt = Infinity;
+    if (next < Infinity) this.setAlarm(next);
   }
 
   /** @param {string} method @param {Record<string, unknown>} params */
@@ -444,10 +481,8 @@ class Peer {
     this.socket.end();
     setTimeout(() => this.socket.destroy(), CLOSE_MS).unref(); // a peer that does not read must not keep it open
     const error = failure('E_CLOSED', reason);
-    for (const waiting of [...this.pending.values()]) {
-      waiting.done();
-      waiting.reject(error);
-    }
+    clearTimeout(this.alarm);
+    for (const id of [...this.pending.keys()]) this.settle(id)?.reject(error);
     for (const call of this.running.values()) call.end(error);
     this.running.clear();
     for (const listener of this.onClose) listener(reason);
@@ -466,10 +501,10 @@ class Peer {
 
   flush() {
     if (!this.unsent || this.closedBecause !== undefined) return;
-    const bytes = Buffer.from(this.unsent, 'utf8');
+    const text = this.unsent;
     this.unsent = '';
     // Only the listening end stops reading: if both did, each would wait for the other.
-    if (!this.socket.write(bytes) && this.accepted) this.socket.pause();
+    if (!this.socket.write(text, 'utf8') && this.accepted) this.socket.pause();
     else if (this.held.length) setImmediate(() => this.onDrain());
   }
 
@@ -516,9 +551,8 @@ class Peer {
     if (problem && method === undefined && (error !== undefined || result !== undefined)) return; // a bad answer is not answered: that would never end
     if (problem) return this.reply(isId(id) ? id : null, undefined, new RpcError(-32600, `Invalid Request: ${problem}`));
     if (method !== undefined) return id === undefined ? this.onNotification(method, params ?? {}) : this.onRequest(id, method, params ?? {});
-    const waiting = id === undefined ? undefined : this.pending.get(id);
-    if (!waiting) return; // late, after a deadline or a cancellation
-    waiting.done();
+    const waiting = id === undefined ? undefined : this.settle(id);
+    if (!waiting) return;
     if (!error) waiting.resolve(result);
     else waiting.reject(new RpcError(Number(error.code), String(error.message), isObject(error.data) ? error.data : undefined));
   }
@@ -617,9 +651,24 @@ function accept(socket, key, handlers, onOpen) {
   };
 }
 
-/** The connecting end. Sends nothing but a nonce to one that has not shown that it holds the key.
- * @param {string} pipe @param {{as: string, key: string, label?: string, handlers?: Map<string, Handler>}} options @returns {Promise<Peer>} */
-function connect(pipe, { as, key, label = 'the peer', handlers = new Map() }) {
+/** @typedef {{as: string, key: string, label?: string, handlers?: Map<string, Handler>}} ConnectOptions */
+
+/** Connects. A process that dies closes its connections before its listening socket, so whoever comes in between is
+ * accepted and dropped: that is tried again, and then finds out. @param {string} pipe @param {ConnectOptions} options @returns {Promise<Peer>} */
+async function connect(pipe, options) {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await greet(pipe, options);
+    } catch (error) {
+      if (errorName(error) !== 'E_CLOSED' || tries === DROPPED_TRIES) throw error;
+      await new Promise((resolve) => setTimeout(resolve, DROPPED_MS));
+    }
+  }
+}
+
+/** The connecting end of the handshake. Sends nothing but a nonce to one that has not shown that it holds the key.
+ * @param {string} pipe @param {ConnectOptions} options @returns {Promise<Peer>} */
+function greet(pipe, { as, key, label = 'the peer', handlers = new Map() }) {
   return new Promise((resolve, reject) => {
     const peer = new Peer(net.connect(pipe), handlers, false, label);
     const nonce = crypto.randomBytes(16).toString('hex');
@@ -630,8 +679,11 @@ function connect(pipe, { as, key, label = 'the peer', handlers = new Map() }) {
       connected = true;
       peer.send(hello);
     });
+    let dropped = false;
+    peer.socket.prependListener('end', () => (dropped = true)).prependListener('error', () => (dropped = true));
     const onFailure = () => {
       inTime();
+      if (connected && dropped) return reject(failure('E_CLOSED', `${label} closed the connection at ${pipe} in the middle of the handshake: it is ending, or its key is another`));
       // Whoever accepts but says nothing is alive: stopped, or busy. That is never a reason to take its place.
       if (connected) reject(failure('E_UNRESPONSIVE', `${label} does not complete the handshake at ${pipe} (${peer.closedBecause}): it may be stopped, busy, or not ours`));
       else reject(failure('E_UNREACHABLE', `${label} cannot be reached at ${pipe}: ${peer.closedBecause}`));

@@ -131,7 +131,7 @@ export function register(role: Role): void {
         return { ...(await adopt(workspace, pipe, session)), reused: spawns === 0 };
       } catch (error) {
         // Twice, because the first may lose the name to a Client that is just about to end.
-        if (spawns === 2 || errorName(error) !== 'E_UNREACHABLE') throw error;
+        if (spawns === 2 || !['E_UNREACHABLE', 'E_CLOSED'].includes(errorName(error))) throw error;
       }
       await startRole('client', workspace, role.dir);
     }

@@ -18,7 +18,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import {
   LINE_CAP, LineReader, PROTOCOL, RpcError, UNSENT_CAP, VERSION, connect, devtoolsDir, errorName, failure, isId, isObject, messageOf,
-  messageProblem, openPrivate, parseLine, pipePath, privateDir, readKey, runtimeDir, startRole, step, type Connection, type Handler,
+  messageProblem, openPrivate, parseLine, pipePath, privateDir, readKey, runtimeDir, startRole, step, type Cancellation, type Connection, type Handler,
 } from './bootstrap.js';
 
 // ---------------------------------------------------------------------------------------------------------- limits
@@ -64,10 +64,28 @@ export type Schema = {
 
 /** What runs while a tool call runs. */
 type Run = {
-  signal: AbortSignal; // aborts when the client cancels
+  signal: Cancellation; // aborts when the client cancels
   progress: (message: string) => void;
   log: (level: string, text: string) => void;
 };
+
+/** What of an AbortSignal our own code uses. A real one costs several microseconds a call, cancelled or not. */
+class Cancel {
+  aborted = false;
+  private readonly listeners = new Set<() => void>();
+  addEventListener(_abort: 'abort', listener: () => void): void {
+    this.listeners.add(listener);
+  }
+  removeEventListener(_abort: 'abort', listener: () => void): void {
+    this.listeners.delete(listener);
+  }
+  abort(): void {
+    if (this.aborted) return;
+    this.aborted = true;
+    for (const listener of [...this.listeners]) listener();
+    this.listeners.clear();
+  }
+}
 
 /** A tool is one row. The MCP annotations follow from `effect`, README's table from the whole row. */
 export type Tool = {
@@ -136,7 +154,9 @@ export const TOOLS: readonly Tool[] = [
 async function devtoolsStatus(_args: Json, run: Run): Promise<Json> {
   const warnings: string[] = [];
   if (!link.client || !link.host || link.toClient) await clientLink(run).catch(() => {}); // what fails here is found again, and told, below
-  const [{ warnings: ofHost, ...host }, client] = await Promise.all([hostStatus(run), inspect(() => clientLink(run), 'client.status', run)]);
+  const asked = inspect(() => clientLink(run), 'client.status', run); // both at once
+  const { warnings: ofHost, ...host } = link.hostStatus && link.host?.responsive ? link.hostStatus : await hostStatus(run);
+  const client = await asked;
   if (Array.isArray(ofHost)) warnings.push(...ofHost.map(String));
   if (auditProblem) warnings.push(auditProblem);
   return {
@@ -251,8 +271,8 @@ export function expectedArguments(schema: Schema): string[] {
 export function checkArguments(tool: Tool, given: unknown): Json {
   const value = given ?? {};
   const problems = isObject(value) ? checkObject(tool.input, value, '') : [`arguments must be an object, not ${describe(value)}`];
-  const expected = expectedArguments(tool.input);
   if (problems.length) {
+    const expected = expectedArguments(tool.input);
     const wants = expected.length ? `It takes: ${expected.join(', ')}.` : 'It takes no arguments.';
     throw failure('E_ARGUMENTS', `${tool.name}: ${problems.slice(0, 20).join('; ')}. ${wants} Nothing was done: call it again with these mended.`, { problems: problems.slice(0, 20), expected });
   }
@@ -265,7 +285,7 @@ export function checkArguments(tool: Tool, given: unknown): Json {
 // One queue a thing (a terminal, a debug session, the window), first in first out. Who is cancelled while waiting
 // leaves the queue without holding up those behind.
 
-export function createLocks(): (key: string, signal: AbortSignal) => Promise<() => void> {
+export function createLocks(): (key: string, signal: Cancellation) => Promise<() => void> {
   const tails = new Map<string, Promise<void>>();
   return async (key, signal) => {
     const cancelled = (): Error => failure('E_CANCELLED', `cancelled while waiting for ${key}`);
@@ -279,7 +299,7 @@ export function createLocks(): (key: string, signal: AbortSignal) => Promise<() 
     let onAbort: () => void = () => {};
     const aborted = new Promise<never>((_resolve, reject) => {
       onAbort = () => reject(cancelled());
-      signal.addEventListener('abort', onAbort, { once: true });
+      signal.addEventListener('abort', onAbort);
     });
     try {
       await Promise.race([before, aborted]);
@@ -333,7 +353,9 @@ async function reachHost(run: Run): Promise<Connection> {
       step('connected');
       return peer;
     } catch (error) {
-      if (tries === HOST_TRIES || errorName(error) !== 'E_UNREACHABLE') throw error;
+      const name = errorName(error);
+      if (tries === HOST_TRIES || (name !== 'E_UNREACHABLE' && name !== 'E_CLOSED')) throw error;
+      if (name === 'E_CLOSED') continue; // it ended just now: the next try finds nobody, and starts one
     }
     run.progress('starting the Host');
     await startRole('host', '', dir);
@@ -406,7 +428,7 @@ async function reachClient(run: Run): Promise<Connection> {
 // One chain of lines a process: the intent before a call, the result after, each with the hash of the line before.
 // A call with an intent and no result is one whose outcome nobody knows.
 
-type Audit = { file: string; fd: number; size: number; part: number; seq: number; hash: string; base: string };
+type Audit = { file: string; fd: number; size: number; part: number; seq: number; last: string; hash: string; base: string };
 let audit: Audit | undefined;
 let auditProblem = '';
 
@@ -426,7 +448,7 @@ function workspaceFiles(): string {
 function openAudit(): Audit {
   const dir = privateDir(path.join(workspaceFiles(), 'audit'), 0);
   const base = path.join(dir, `${startedAt.toISOString().replace(/[:.]/g, '-')}-${process.pid}`);
-  return openAuditPart({ file: '', fd: -1, size: 0, part: 0, seq: 0, hash: '', base });
+  return openAuditPart({ file: '', fd: -1, size: 0, part: 0, seq: 0, last: '', hash: '', base });
 }
 
 /** Begins the next file of the chain; the chain goes on over it, and the oldest files beyond the cap go. */
@@ -446,16 +468,28 @@ function record(entry: Json): void {
   try {
     audit ??= openAudit();
     if (audit.size > AUDIT_FILE_CAP) openAuditPart(audit);
-    const line = JSON.stringify({ seq: audit.seq + 1, at: new Date().toISOString(), prev: audit.hash, ...entry });
-    fs.writeSync(audit.fd, `${line}\n`);
+    const line = JSON.stringify({ seq: audit.seq + 1, at: new Date().toISOString(), prev: lastHash(audit), ...entry });
+    audit.size += fs.writeSync(audit.fd, `${line}\n`);
     audit.seq++;
-    audit.hash = sha256(line);
-    audit.size += Buffer.byteLength(line) + 1;
+    audit.last = line;
   } catch (error) {
     if (auditProblem) return;
     auditProblem = `the audit log is incomplete: ${messageOf(error)}`;
     log('error', auditProblem);
   }
+}
+
+/** The hash of the chain's last line: made when it is asked for, which is best while nobody waits for an answer. */
+function lastHash(log: Audit): string {
+  if (log.last) log.hash = sha256(log.last);
+  log.last = '';
+  return log.hash;
+}
+
+/** Appends a result, and hashes it while nobody waits. */
+function recordResult(entry: Json): void {
+  record(entry);
+  if (audit) lastHash(audit);
 }
 
 /** Arguments as they may be kept: bounded, with the hash of what was cut. */
@@ -533,7 +567,7 @@ async function callTool(tool: Tool, given: unknown, run: Run): Promise<ToolResul
   }
   const ms = Math.round(performance.now() - started);
   // After the answer, which need not wait for the disk. If the process dies in between, the outcome reads as unknown.
-  setImmediate(record, { kind: 'result', call, tool: tool.name, ok: !failed, ms, ...(isObject(body.error) && { error: body.error.code }) });
+  setImmediate(recordResult, { kind: 'result', call, tool: tool.name, ok: !failed, ms, ...(isObject(body.error) && { error: body.error.code }) });
   const structuredContent = { ...body, ledger: { active: [], orphaned: [] } };
   const text = failed && isObject(body.error) ? String(body.error.message) : tool.text(structuredContent);
   return { content: [{ type: 'text', text }], structuredContent, ...(failed && { isError: true }) };
@@ -553,7 +587,7 @@ type Request = {
   id: string | number;
   modern: boolean;
   meta: Json;
-  abort: AbortController;
+  abort: Cancel;
   level: number; // index into LEVELS from which on this request wants log messages; beyond the end: none
 };
 
@@ -626,14 +660,14 @@ async function toolsCall(params: Json, request: Request): Promise<Json> {
   const started = performance.now();
   let message = tool.title;
   let ticks = 0;
-  const ticker = setInterval(() => {
-    if (asked && running.has(request.id)) {
+  const ticker = asked && setInterval(() => {
+    if (running.has(request.id)) {
       notify('notifications/progress', { progressToken: token, progress: ++ticks, message: `${message} (${Math.round((performance.now() - started) / 1000)} s)` });
     }
   }, PROGRESS_MS);
   try {
     const run: Run = {
-      signal: request.abort.signal,
+      signal: request.abort,
       progress: (text) => void (message = text),
       log: (level, text) => log(level, text, request),
     };
@@ -642,7 +676,7 @@ async function toolsCall(params: Json, request: Request): Promise<Json> {
     if (!request.modern && legacyVersion < STRUCTURED_SINCE) answer.content = [{ type: 'text', text: JSON.stringify(answer.structuredContent) }];
     return answer;
   } finally {
-    clearInterval(ticker);
+    if (ticker) clearInterval(ticker);
   }
 }
 
@@ -685,7 +719,7 @@ function onMessage(message: unknown, reply: Reply): void {
     return reply(undefined);
   }
   if (running.has(rightId)) return reply(errorAnswer(rightId, new RpcError(-32600, 'Invalid Request: this id is still in use')));
-  const request: Request = { id: rightId, modern: false, meta: {}, abort: new AbortController(), level: LEVELS.length };
+  const request: Request = { id: rightId, modern: false, meta: {}, abort: new Cancel(), level: LEVELS.length };
   const finish = (answer: Json): void => {
     if (running.get(rightId) !== request) return reply(undefined); // cancelled: nothing more is said of it
     running.delete(rightId);
