@@ -39,7 +39,7 @@ const PATH_CAP = 103; // Node 20 silently cuts a longer socket path
 const LOG_CAP = 1024 * 1024;
 const HELLO_MS = 3000;
 const CALL_MS = 10_000; // deadline of a call whose caller names none
-const BEAT_MS = 1000; // three silent beats (3 to 4 s) and a peer is reported as unresponsive
+const BEAT_MS = 1000; // the fourth silent beat (3 to 4 s), and a peer is reported as unresponsive
 const DROPPED_TRIES = 5; // a connection that is accepted and closed at once is tried again so often,
 const DROPPED_MS = 20; // after this
 const CLOSE_MS = 1000; // what is still unsent may take this long to leave
@@ -103,16 +103,16 @@ function runtimeDir() {
   return path.join(os.tmpdir(), `vscode-devtools-${WINDOWS ? shortHash(os.userInfo().username) : uid}`);
 }
 
-/** Like mkdir -p. Node's own recursive form never returns in a place where nothing can be made, such as /proc. @param {string} dir */
-function makeDir(dir) {
+/** Like mkdir -p. Node's own recursive form never returns in a place where nothing can be made, such as /proc.
+ * @param {string} dir @param {boolean} [withParents] */
+function makeDir(dir, withParents = true) {
   try {
     fs.mkdirSync(dir, { mode: 0o700 });
   } catch (error) {
     if (errorName(error) === 'EEXIST') return;
-    const parent = path.dirname(dir);
-    if (errorName(error) !== 'ENOENT' || fs.existsSync(parent)) throw error;
-    makeDir(parent);
-    fs.mkdirSync(dir, { mode: 0o700 });
+    if (errorName(error) !== 'ENOENT' || !withParents) throw error;
+    if (!fs.existsSync(path.dirname(dir))) makeDir(path.dirname(dir));
+    makeDir(dir, false); // others may make it at the same moment
   }
 }
 
@@ -128,7 +128,8 @@ function privateDir(dir, openBits = 0o077) {
 
 /** Opens a file of ours for appending or reading without following a link. @param {string} file @param {number} flags */
 function openPrivate(file, flags) {
-  const fd = fs.openSync(file, flags | (fs.constants.O_NOFOLLOW ?? 0), 0o600);
+  // Not to wait: a FIFO in its place would block the whole process.
+  const fd = fs.openSync(file, flags | (fs.constants.O_NOFOLLOW ?? 0) | (fs.constants.O_NONBLOCK ?? 0), 0o600);
   const stat = fs.fstatSync(fd);
   if (stat.isFile() && (WINDOWS || (stat.uid === uid && !(stat.mode & 0o077)))) return fd;
   fs.closeSync(fd);
@@ -176,6 +177,7 @@ function readKey(dir) {
 function devtoolsDir(workspace, runtime = runtimeDir()) {
   try {
     if (path.dirname(workspace) === workspace) throw failure('E_UNSAFE', 'a file system root is no workspace');
+    fs.accessSync(workspace); // one that was removed is not made again
     const dir = privateDir(path.join(workspace, '.devtools'), 0);
     const ignore = path.join(dir, '.gitignore');
     if (!fs.existsSync(ignore)) writePrivate(ignore, '*\n');
@@ -227,11 +229,13 @@ class LineReader {
       const part = chunk.subarray(from, to);
       from = to + 1;
       if (this.size || this.dropping) this.hold(part);
-      if (this.dropping) this.dropping = false;
-      else if (this.size) this.emit(this.held.subarray(0, this.size));
+      const { size, dropping } = this;
+      this.size = 0; // before the line goes out: whoever gets it may throw
+      this.dropping = false;
+      if (dropping) continue;
+      if (size) this.emit(this.held.subarray(0, size));
       else if (part.length > this.cap) this.tooLong();
       else this.emit(part);
-      this.size = 0;
     }
     if (from < chunk.length) this.hold(chunk.subarray(from));
     if (!this.size && this.held.length > HELLO_CAP) this.held = Buffer.alloc(0); // give a big line's room back
@@ -269,6 +273,9 @@ class LineReader {
 
 /** @typedef {{jsonrpc: '2.0', id?: string | number, method?: string, params?: Record<string, unknown>, result?: unknown,
  *   error?: {code: number, message: string, data?: Record<string, unknown>}}} Message */
+
+/** Whether a line has too many bytes to send; most are far too short to count them. @param {string} line */
+const isTooLong = (line) => 3 * line.length > LINE_CAP && Buffer.byteLength(line) > LINE_CAP;
 
 /** @param {unknown} value @returns {value is Record<string, unknown>} */
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -381,6 +388,7 @@ class Peer {
     /** @type {NodeJS.Timeout | undefined} */
     this.alarm = undefined;
     this.unsent = ''; // lines of this tick, sent together at its end
+    this.room = UNSENT_CAP; // what may be unsent at present
     /** @type {string[]} requests that wait until earlier answers are taken; the rest of one chunk at most */
     this.held = [];
     this.responsive = true;
@@ -419,7 +427,8 @@ class Peer {
       if (signal?.aborted) return reject(failure('E_CANCELLED', `${method} was cancelled`));
       const id = this.nextId++;
       const line = JSON.stringify({ jsonrpc: '2.0', id, method, params });
-      if (line.length > LINE_CAP) return reject(failure('E_TOO_LARGE', `${method}: the call is over 16 MiB`));
+      if (isTooLong(line)) return reject(failure('E_TOO_LARGE', `${method}: the call is over 16 MiB`));
+      if (!this.hasRoomFor(line)) return reject(failure('E_BUSY', `${method}: ${this.label} has not yet taken ${this.socket.writableLength + this.unsent.length} bytes: wait for earlier calls`));
       const onAbort = () => this.giveUp(id, failure('E_CANCELLED', `${method} was cancelled`));
       signal?.addEventListener('abort', onAbort);
       const due = performance.now() + timeoutMs;
@@ -488,13 +497,19 @@ class Peer {
     for (const listener of this.onClose) listener(reason);
   }
 
-  // Lines of one tick go out in one write. What the other end does not take is bounded: a line must fit the cap
-  // together with what is queued before it, or stand alone.
+  // Lines of one tick go out in one write. What the other end does not take is bounded: 8 MiB, or one line that is
+  // bigger alone, and a little more for the small lines (a heartbeat, a cancellation) that come after it.
+  /** @param {string} line */
+  hasRoomFor(line) {
+    const queued = this.socket.writableLength + this.unsent.length;
+    if (queued === 0) this.room = Math.max(UNSENT_CAP, 3 * line.length + CONGESTED);
+    return queued === 0 || queued + line.length <= this.room;
+  }
+
   /** @param {string} line */
   send(line) {
     if (this.closedBecause !== undefined) return;
-    const queued = this.socket.writableLength + this.unsent.length;
-    if (queued && queued + line.length > UNSENT_CAP) return this.close(`${this.label} does not read: ${queued} bytes unsent`);
+    if (!this.hasRoomFor(line)) return this.close(`${this.label} does not read: ${this.socket.writableLength + this.unsent.length} bytes unsent`);
     if (!this.unsent) process.nextTick(() => this.flush());
     this.unsent += line + '\n';
   }
@@ -587,11 +602,8 @@ class Peer {
     } else if (method === 'rpc.progress' && isId(id)) {
       this.pending.get(id)?.onProgress?.(String(params.message));
     } else {
-      try {
-        this.handlers.get(method)?.(params, new Call(this, undefined));
-      } catch {
-        // A notification has no one to tell.
-      }
+      // A notification has no one to tell what failed.
+      Promise.resolve().then(() => this.handlers.get(method)?.(params, new Call(this, undefined))).catch(() => {});
     }
   }
 
@@ -604,7 +616,7 @@ class Peer {
     } catch (problem) {
       return this.reply(id, undefined, new RpcError(-32603, `the answer is not JSON: ${messageOf(problem)}`));
     }
-    if (line.length > LINE_CAP) return this.reply(id, undefined, failure('E_TOO_LARGE', 'the answer is over 16 MiB: ask for less'));
+    if (isTooLong(line)) return this.reply(id, undefined, failure('E_TOO_LARGE', 'the answer is over 16 MiB: ask for less'));
     this.send(line);
   }
 }
@@ -680,12 +692,17 @@ function greet(pipe, { as, key, label = 'the peer', handlers = new Map() }) {
       peer.send(hello);
     });
     let dropped = false;
-    peer.socket.prependListener('end', () => (dropped = true)).prependListener('error', () => (dropped = true));
+    let refusedForNow = false; // a full backlog: somebody lives there
+    peer.socket.prependListener('end', () => (dropped = true));
+    peer.socket.prependListener('error', (error) => {
+      dropped = true;
+      refusedForNow = errorName(error) === 'EAGAIN';
+    });
     const onFailure = () => {
       inTime();
       if (connected && dropped) return reject(failure('E_CLOSED', `${label} closed the connection at ${pipe} in the middle of the handshake: it is ending, or its key is another`));
       // Whoever accepts but says nothing is alive: stopped, or busy. That is never a reason to take its place.
-      if (connected) reject(failure('E_UNRESPONSIVE', `${label} does not complete the handshake at ${pipe} (${peer.closedBecause}): it may be stopped, busy, or not ours`));
+      if (connected || refusedForNow) reject(failure('E_UNRESPONSIVE', `${label} does not complete the handshake at ${pipe} (${peer.closedBecause}): it may be stopped, busy, or not ours`));
       else reject(failure('E_UNREACHABLE', `${label} cannot be reached at ${pipe}: ${peer.closedBecause}`));
     };
     peer.onClose.push(onFailure);
@@ -717,7 +734,7 @@ function pipePath(dir, name) {
 }
 
 /** Whether somebody listens there; a stopped process does too. @param {string} pipe @returns {Promise<boolean>} */
-function isAlive(pipe) {
+function isListening(pipe) {
   return new Promise((resolve) => {
     const socket = net.connect(pipe, () => resolve(true));
     socket.on('connect', () => socket.destroy());
@@ -753,7 +770,7 @@ async function claim(dir, name, onSocket = (socket) => socket.destroy()) {
   const generation = (n) => path.join(dir, `${name}.${n}.sock`);
   /** @param {number} [except] */
   const anotherLives = async (except) => {
-    for (const n of generations(dir, name)) if (n !== except && (await isAlive(generation(n)))) return true;
+    for (const n of generations(dir, name)) if (n !== except && (await isListening(generation(n)))) return true;
     return false;
   };
   const giveUpAt = performance.now() + CLAIM_MS;
@@ -761,7 +778,7 @@ async function claim(dir, name, onSocket = (socket) => socket.destroy()) {
     const last = Math.max(0, ...generations(dir, name));
     const there = fs.lstatSync(pipe, { throwIfNoEntry: false });
     if (there && !there.isSocket()) throw failure('E_UNSAFE', `${pipe} is not a socket: remove it`);
-    if (await isAlive(pipe)) return undefined;
+    if (await isListening(pipe)) return undefined;
     const own = path.join(dir, `${name}.~${crypto.randomBytes(4).toString('hex')}.sock`);
     const mine = last + 1;
     step('claim.probed');
@@ -820,7 +837,7 @@ async function sweep(dir, name, mine) {
   for (const n of generations(dir, name)) if (n < mine) fs.rmSync(path.join(dir, `${name}.${n}.sock`), { force: true });
   for (const file of fs.readdirSync(dir)) {
     const full = path.join(dir, file);
-    if (file.startsWith(`${name}.~`) && !(await isAlive(full))) fs.rmSync(full, { force: true });
+    if (file.startsWith(`${name}.~`) && !(await isListening(full))) fs.rmSync(full, { force: true });
   }
 }
 
@@ -844,8 +861,8 @@ async function sweep(dir, name, mine) {
  * @property {() => void} onPeers somebody connected or left
  */
 
-/** @param {string} workspace */
-const clientName = (workspace) => `client-${shortHash(workspace)}`;
+/** The name that the Client of a workspace claims. @param {string} workspace */
+const clientPipeName = (workspace) => `client-${shortHash(workspace)}`;
 
 /** Claims the role's name and serves it; undefined if a living process has it.
  * @param {'host' | 'client'} roleName @param {{workspace?: string, vscode?: unknown, log?: (text: string) => void, exit: () => void}} options
@@ -854,7 +871,7 @@ async function serve(roleName, { workspace = '', vscode, log, exit }) {
   actor = roleName;
   const dir = privateDir(runtimeDir());
   const key = readKey(dir);
-  const name = roleName === 'host' ? 'host' : clientName(workspace);
+  const name = roleName === 'host' ? 'host' : clientPipeName(workspace);
   /** @type {net.Socket[]} callers that come while the role's bundle is still loading */
   const early = [];
   /** @type {(socket: net.Socket) => void} */
@@ -888,10 +905,13 @@ async function serve(roleName, { workspace = '', vscode, log, exit }) {
     const late = new Promise((resolve) => setTimeout(resolve, STOP_MS).unref());
     await Promise.race([Promise.resolve().then(() => role.onStop()).catch((error) => role.log(`while stopping: ${messageOf(error)}`)), late]);
     step('stopping');
-    claimed?.release();
-    step('released');
-    for (const peer of role.peers) peer.close(`${roleName} ended: ${reason}`);
-    exit();
+    try {
+      claimed?.release();
+      step('released');
+      for (const peer of role.peers) peer.close(`${roleName} ended: ${reason}`);
+    } finally {
+      exit();
+    }
   }
 
   // A Client lives while a Host holds it, a headless Host while anybody uses it or it owns something alive.
@@ -977,7 +997,7 @@ async function main([roleName, workspace = '']) {
 /** Starts a role in a process of its own that outlives this one, and waits for its word. A role that lost its name to
  * another process counts as started: then that one is it. @param {'host' | 'client'} roleName @param {string} workspace @param {string} dir */
 function startRole(roleName, workspace, dir) {
-  const log = path.join(dir, `${roleName === 'host' ? 'host' : clientName(workspace)}.log`);
+  const log = path.join(dir, `${roleName === 'host' ? 'host' : clientPipeName(workspace)}.log`);
   return new Promise((/** @type {(value: void) => void} */ resolve, reject) => {
     step(`starting.${roleName}`);
     const child = require('node:child_process').spawn(process.execPath, [__filename, roleName, workspace], {
@@ -987,7 +1007,7 @@ function startRole(roleName, workspace, dir) {
     /** @param {string} problem */
     const finish = (problem) => {
       inTime();
-      child.stdout.destroy();
+      child.stdout?.destroy(); // there is none when the process could not be made
       child.unref();
       if (problem) reject(failure('E_SPAWN', `the ${roleName} could not be started: ${problem} (its log: ${log})`));
       else resolve();
@@ -999,7 +1019,7 @@ function startRole(roleName, workspace, dir) {
     child.on('error', (error) => finish(error.message));
     child.on('exit', (code, signal) => finish(`it ended at once (${signal ?? `exit code ${code}`})`));
     const words = new LineReader(HELLO_CAP, (line) => finish(String(parseHello(line).error ?? '')), (problem) => finish(problem.message));
-    child.stdout.on('data', (chunk) => words.push(chunk));
+    child.stdout?.on('data', (chunk) => words.push(chunk));
   });
 }
 
@@ -1022,8 +1042,8 @@ module.exports = {
   PROTOCOL, VERSION, LINE_CAP, UNSENT_CAP,
   RpcError, failure, errorName, messageOf, step,
   runtimeDir, privateDir, openPrivate, writePrivate, readKey, devtoolsDir, shortHash, openLog,
-  LineReader, isObject, isId, parseLine, messageProblem,
-  Peer, Call, accept, connect, claim, isAlive, listen, pipePath, clientName, serve, startRole,
+  LineReader, isObject, isId, isTooLong, parseLine, messageProblem, deadline,
+  Peer, Call, accept, connect, claim, isListening, listen, pipePath, clientPipeName, serve, startRole,
   activate, deactivate,
 };
 

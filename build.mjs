@@ -47,12 +47,12 @@ async function build() {
       sourcemap: 'linked', minify: false, charset: 'utf8', metafile: true, write: false, logLevel: 'warning', external: ['vscode'], plugins: [bootstrapPlugin],
       banner: role === 'mcp' ? { js: '#!/usr/bin/env node' } : {},
     });
-    for (const { path: file, contents } of outputFiles) replace(file, contents);
     const inputs = Object.keys(metafile.inputs).sort();
     for (const input of inputs) if (!allowed.includes(input)) problems.push(`dist/${role}.js: ${input} is not on the allow-list`);
     for (const input of allowed) if (!inputs.includes(input)) problems.push(`dist/${role}.js: ${input} is on the allow-list and not used`);
     const imports = Object.values(metafile.outputs).flatMap((output) => output.imports).filter((one) => one.external).map((one) => one.path);
     for (const one of imports) if (!one.startsWith('node:') && one !== '../bootstrap.js') problems.push(`dist/${role}.js: requires ${one}`);
+    if (!problems.length) for (const { path: file, contents } of outputFiles) replace(file, contents);
   }
   return problems;
 }
@@ -70,8 +70,9 @@ function generated() {
   const table = ['| tool | arguments | effect | what it does |', '|---|---|---|---|', ...rows].join('\n');
   const readme = path.join(root, 'README.md');
   const text = fs.readFileSync(readme, 'utf8');
+  if (!text.includes('<!-- tools -->\n')) throw new Error('README.md has no place for the tool table');
   return [
-    [readme, text.replace(/(<!-- tools -->\n)[\s\S]*?(\n<!-- \/tools -->)/, (_all, start, end) => start + table + end)],
+    [readme, text.replace(/(<!-- tools -->\n)[\s\S]*?(<!-- \/tools -->)/, (_all, start, end) => `${start}${table}\n${end}`)],
     [path.join(root, 'test/tools.snapshot.json'), `${JSON.stringify(tools, null, 2)}\n`],
   ];
 }

@@ -11,7 +11,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import {
-  PROTOCOL, VERSION, claim, clientName, connect, devtoolsDir, errorName, failure, isObject, messageOf, openPrivate, pipePath, startRole,
+  PROTOCOL, VERSION, claim, clientPipeName, connect, devtoolsDir, errorName, failure, isObject, messageOf, openPrivate, pipePath, startRole,
   step, writePrivate, type Connection, type Role,
 } from './bootstrap.js';
 import { hasEnded, identify, kill, type Identity } from './ledger.ts';
@@ -35,7 +35,7 @@ type Client = {
 // What a next Host needs to know of a Client that outlived this one. Read with guards: whoever can write to the
 // workspace can write this file, so nothing in it is believed that the process itself does not confirm.
 
-export type Session = { clientPid: number; clientStartTime: string; startedAt: number };
+export type Session = { clientPid: number; clientStartTime: string; startedAt: number; workspace: string };
 
 /** The session in a file's text, or what is wrong with it. */
 export function parseSession(text: string): Session | string {
@@ -46,23 +46,24 @@ export function parseSession(text: string): Session | string {
     return 'not JSON';
   }
   if (!isObject(value)) return 'not an object';
-  const { clientPid, clientStartTime, startedAt } = value;
+  const { clientPid, clientStartTime, startedAt, workspace } = value;
   if (typeof clientPid !== 'number' || !Number.isSafeInteger(clientPid) || clientPid <= 0) return 'clientPid is not a process id';
   if (typeof clientStartTime !== 'string' || clientStartTime === '') return 'clientStartTime is not a string';
   if (typeof startedAt !== 'number' || !Number.isFinite(startedAt)) return 'startedAt is not a time';
-  return { clientPid, clientStartTime, startedAt };
+  if (typeof workspace !== 'string') return 'workspace is not a path';
+  return { clientPid, clientStartTime, startedAt, workspace };
 }
 
 /** Reads the session, or sets a file aside that is none; undefined if there is nothing to read. */
-export function readSession(file: string, warn: (text: string) => void): Session | undefined {
+export function readSession(file: string, workspace: string, warn: (text: string) => void): Session | undefined {
   let problem;
   try {
     const fd = openPrivate(file, fs.constants.O_RDONLY);
     try {
       if (fs.fstatSync(fd).size > SESSION_FILE_CAP) throw new Error(`over ${SESSION_FILE_CAP} bytes`);
       const session = parseSession(fs.readFileSync(fd, 'utf8'));
-      if (typeof session !== 'string') return session;
-      problem = session;
+      if (typeof session !== 'string' && session.workspace === workspace) return session;
+      problem = typeof session === 'string' ? session : `it is that of ${session.workspace}`; // of a folder that was copied, say
     } finally {
       fs.closeSync(fd);
     }
@@ -86,6 +87,7 @@ export function register(role: Role): void {
   const clients = new Map<string, Client>();
   const starting = new Map<string, Promise<Client & { reused: boolean }>>(); // so that concurrent callers share one start
   const warnings: string[] = [];
+  let ending = false;
 
   function warn(text: string): void {
     role.log(`warning: ${text}`);
@@ -102,7 +104,11 @@ export function register(role: Role): void {
   const sessionFile = (workspace: string): string => path.join(devtoolsDir(workspace, role.dir), 'host-session.json');
 
   function clearSession(workspace: string): void {
-    fs.rmSync(sessionFile(workspace), { force: true });
+    try {
+      fs.rmSync(sessionFile(workspace), { force: true });
+    } catch (error) {
+      role.log(`the session of ${workspace} could not be removed: ${messageOf(error)}`); // a hint that leads nowhere
+    }
   }
 
   function ensureClient(workspace: string): Promise<Client & { reused: boolean }> {
@@ -124,8 +130,8 @@ export function register(role: Role): void {
       if (known.peer.closedBecause === undefined) return { ...known, reused: true };
     }
     await swept;
-    const session = readSession(sessionFile(workspace), warn);
-    const pipe = pipePath(role.dir, clientName(workspace));
+    const session = readSession(sessionFile(workspace), workspace, warn);
+    const pipe = pipePath(role.dir, clientPipeName(workspace));
     for (let spawns = 0; ; spawns++) {
       try {
         return { ...(await adopt(workspace, pipe, session)), reused: spawns === 0 };
@@ -144,20 +150,21 @@ export function register(role: Role): void {
     try {
       const ping = await peer.call('system.ping', {}, { timeoutMs: PING_MS });
       if (!isObject(ping) || typeof ping.pid !== 'number') throw failure('E_INTERNAL', 'the Client answers its ping with something else');
-      const process = await identify(ping.pid);
-      if (!process) throw failure('E_UNREACHABLE', 'the Client ended while it was being adopted');
-      const same = session?.clientPid === process.pid && session.clientStartTime === process.startTime;
+      if (ping.protocol !== PROTOCOL) throw failure('E_VERSION', `the Client of ${workspace} (pid ${ping.pid}) is version ${String(ping.version)} and speaks protocol ${String(ping.protocol)}, this Host ${PROTOCOL}: it ends by itself 10 s after its last Host, then call again`);
+      const identity = await identify(ping.pid);
+      if (!identity) throw failure('E_UNREACHABLE', 'the Client ended while it was being adopted');
+      const same = session?.clientPid === identity.pid && session.clientStartTime === identity.startTime;
       if (session && !same && (await identify(session.clientPid))?.startTime === session.clientStartTime) {
         warn(`process ${session.clientPid} was the Client of ${workspace} and is alive without its pipe`);
       }
       const client: Client = {
-        workspace, pipe, peer, process, version: String(ping.version), safeMode: ping.safeMode === true,
+        workspace, pipe, peer, process: identity, version: String(ping.version), safeMode: ping.safeMode === true,
         startedAt: same ? session.startedAt : Date.now(),
       };
       clients.set(workspace, client);
       statusChanged();
       peer.onClose.push((reason) => onClientGone(client, reason));
-      peer.onResponsive = (responsive) => warn(`the Client of ${workspace} (pid ${process.pid}) ${responsive ? 'answers again' : 'does not answer: it may be stopped'}`);
+      peer.onResponsive = (responsive) => warn(`the Client of ${workspace} (pid ${identity.pid}) ${responsive ? 'answers again' : 'does not answer: it may be stopped'}`);
       persist(client);
       return client;
     } catch (error) {
@@ -206,6 +213,7 @@ export function register(role: Role): void {
 
   role.handle('mcpReady', async (params) => {
     step('mcpReady');
+    if (ending) throw failure('E_CLOSED', 'this Host is ending: call again');
     const workspace = workspaceOf(params.workspace);
     for (const wanted of Array.isArray(params.roles) ? params.roles : ['client']) {
       if (wanted !== 'client') throw failure('E_UNSUPPORTED', `this Host (${VERSION}) has no role ${JSON.stringify(wanted)}: it has client`);
@@ -238,8 +246,11 @@ export function register(role: Role): void {
   role.onPeers = statusChanged;
 
   role.onStop = async () => {
+    ending = true;
     for (const peer of role.peers) if (peer.hello.as === 'mcp') peer.notify('session.ended', { reason: 'the Host ends' });
-    await Promise.all([...clients.values()].map((client) => endClient(client, 'its Host ends')));
+    await Promise.allSettled(starting.values()); // one that is just being started is ended too
+    await Promise.allSettled([...clients.values()].map((client) => endClient(client, 'its Host ends')));
+    await sweepDeadNames(); // those that had to be killed could not remove theirs
   };
 
   const swept = sweepDeadNames().catch((error) => role.log(`dead names could not be removed: ${messageOf(error)}`));

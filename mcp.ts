@@ -17,8 +17,8 @@ import crypto from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import {
-  LINE_CAP, LineReader, PROTOCOL, RpcError, UNSENT_CAP, VERSION, connect, devtoolsDir, errorName, failure, isId, isObject, messageOf,
-  messageProblem, openPrivate, parseLine, pipePath, privateDir, readKey, runtimeDir, startRole, step, type Cancellation, type Connection, type Handler,
+  LINE_CAP, LineReader, PROTOCOL, RpcError, UNSENT_CAP, VERSION, connect, deadline, devtoolsDir, errorName, failure, isId, isObject, isTooLong, messageOf,
+  messageProblem, openPrivate, parseLine, pipePath, privateDir, readKey, runtimeDir, shortHash, startRole, step, type Cancellation, type Connection, type Handler,
 } from './bootstrap.js';
 
 // ---------------------------------------------------------------------------------------------------------- limits
@@ -27,14 +27,17 @@ const MODERN = ['2026-07-28'];
 const LEGACY = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']; // the first is what an unknown client is offered
 const BATCHES = '2025-03-26'; // the one version with arrays
 const STRUCTURED_SINCE = '2025-06-18'; // older clients read only text
+const BATCH_CAP = 1000;
 const META = 'io.modelcontextprotocol/';
 const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 const LIST_TTL_MS = 3_600_000; // the tools do not change while the process lives
 const PROGRESS_MS = 1000;
-const EXIT_MS = 80; // stdin's end to exit; what is computed is written first
+const EXIT_MS = 80; // stdin's end to exit, where the client takes its answers by then,
+const SLOW_EXIT_MS = 2000; // and where it still takes some
 const UNREAD_PAUSE = 1024 * 1024; // unread answers before stdin is read no further
 const READY_MS = 60_000; // a Host finds or starts a Client within this
 const STATUS_MS = 3000;
+const HOST_END_MS = 10_000;
 const HOST_TRIES = 4;
 const AUDIT_FILE_CAP = 8 * 1024 * 1024;
 const AUDIT_FILES = 8; // of one chain
@@ -160,7 +163,7 @@ async function devtoolsStatus(_args: Json, run: Run): Promise<Json> {
   if (Array.isArray(ofHost)) warnings.push(...ofHost.map(String));
   if (auditProblem) warnings.push(auditProblem);
   return {
-    mcp: { pid: process.pid, version: VERSION, protocol: PROTOCOL, node: process.version, workspace: options.workspace, client: clientName },
+    mcp: { pid: process.pid, version: VERSION, protocol: PROTOCOL, node: process.version, workspace: options.workspace, client: caller },
     host,
     client,
     powers: { exec: false },
@@ -172,9 +175,17 @@ async function devtoolsStatus(_args: Json, run: Run): Promise<Json> {
 /** The Host's status: asked for once, then kept until the Host says that it changed, or stops answering. */
 async function hostStatus(run: Run): Promise<Json> {
   if (link.hostStatus && link.host?.responsive) return link.hostStatus;
+  const asked = statusChanges;
   const status = await inspect(() => hostLink(run), 'getStatus', run);
-  if (status.state === 'connected') link.hostStatus = status;
+  if (status.state === 'connected' && asked === statusChanges) link.hostStatus = status; // else it is old already
   return status;
+}
+
+let statusChanges = 0;
+
+function forgetHostStatus(): void {
+  statusChanges++;
+  delete link.hostStatus;
 }
 
 /** What a role says of itself, or in which way it cannot. */
@@ -324,7 +335,7 @@ const link: { host?: Connection; hostStatus?: Json; client?: Connection; clientP
 function hostLink(run: Run): Promise<Connection> {
   if (link.host) return Promise.resolve(link.host);
   link.toHost ??= reachHost(run).finally(() => delete link.toHost);
-  return link.toHost;
+  return unlessCancelled(link.toHost, run.signal);
 }
 
 async function reachHost(run: Run): Promise<Connection> {
@@ -333,18 +344,22 @@ async function reachHost(run: Run): Promise<Connection> {
   const key = readKey(dir);
   const handlers = new Map<string, Handler>([
     ['session.ended', (params) => onSessionEnded(run, params)],
-    ['status.changed', () => delete link.hostStatus],
+    ['status.changed', forgetHostStatus],
   ]);
   for (let tries = 1; ; tries++) {
     step('connecting');
     try {
       const peer = await connect(pipe, { as: 'mcp', key, label: 'the Host', handlers });
-      if (await replaceOlder(peer, run)) continue;
+      const replaced = await replaceOlder(peer, run).catch((error) => {
+        peer.close(messageOf(error));
+        throw error;
+      });
+      if (replaced) continue;
       link.host = peer;
       peer.onResponsive = (responsive) => run.log('warning', responsive ? 'the Host answers again' : 'the Host does not answer: it may be stopped');
       peer.onClose.push((reason) => {
         delete link.host;
-        delete link.hostStatus;
+        forgetHostStatus();
         if (exiting) return;
         run.log('warning', `the Host is gone: ${reason}`);
         if (!sessionEnded) void clientLink(run).catch((error) => run.log('error', messageOf(error))); // so that a Client that lost its Host is adopted in time
@@ -354,7 +369,7 @@ async function reachHost(run: Run): Promise<Connection> {
       return peer;
     } catch (error) {
       const name = errorName(error);
-      if (tries === HOST_TRIES || (name !== 'E_UNREACHABLE' && name !== 'E_CLOSED')) throw error;
+      if (tries >= HOST_TRIES || (name !== 'E_UNREACHABLE' && name !== 'E_CLOSED')) throw error;
       if (name === 'E_CLOSED') continue; // it ended just now: the next try finds nobody, and starts one
     }
     run.progress('starting the Host');
@@ -376,18 +391,30 @@ async function replaceOlder(peer: Connection, run: Run): Promise<boolean> {
   const { version, protocol, mode, pid, safeMode } = isObject(ping) ? ping : {};
   if (mode === 'headless' && safeMode !== true && isNewer(VERSION, String(version))) {
     try {
-      const gone = new Promise<void>((resolve) => peer.onClose.push(() => resolve()));
       await peer.call('takeover', { reason: `version ${VERSION} replaces ${String(version)}`, by: `mcp (pid ${process.pid})`, ifIdle: true });
-      await gone;
+      await untilClosed(peer);
       run.log('notice', `the older Host ${String(version)} made room for ${VERSION}`);
       return true;
     } catch (error) {
+      if (peer.closedBecause !== undefined) return true; // gone all the same
       run.log('notice', `the older Host ${String(version)} stays: ${messageOf(error)}`);
     }
   }
   if (protocol === PROTOCOL) return false;
   peer.close('another protocol');
   throw failure('E_VERSION', `the Host (pid ${String(pid)}, ${String(mode)}) is version ${String(version)} and speaks protocol ${String(protocol)}; this server is ${VERSION} and speaks ${PROTOCOL}. Close ${mode === 'vscode' ? 'that VS Code window, or update its extension' : 'it with `vscode-devtools host stop`'}`);
+}
+
+/** Waits for the end of a Host that was told to end. */
+function untilClosed(peer: Connection): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (peer.closedBecause !== undefined) return resolve();
+    const inTime = deadline(HOST_END_MS, () => reject(failure('E_TIMEOUT', `the Host has not ended in ${HOST_END_MS} ms`)));
+    peer.onClose.push(() => {
+      inTime();
+      resolve();
+    });
+  });
 }
 
 /** Whether version a is newer than b: dotted numbers, anything else counts as 0. */
@@ -404,7 +431,17 @@ export function isNewer(a: string, b: string): boolean {
 function clientLink(run: Run): Promise<Connection> {
   if (link.client && link.host && !link.toClient) return Promise.resolve(link.client);
   link.toClient ??= reachClient(run).finally(() => delete link.toClient);
-  return link.toClient;
+  return unlessCancelled(link.toClient, run.signal);
+}
+
+/** A shared wait that one of those who wait may leave; the others, and what they wait for, go on. */
+function unlessCancelled<T>(shared: Promise<T>, signal: Cancellation): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(failure('E_CANCELLED', 'cancelled while connecting'));
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort);
+    shared.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
 }
 
 async function reachClient(run: Run): Promise<Connection> {
@@ -454,11 +491,11 @@ function openAudit(): Audit {
 /** Begins the next file of the chain; the chain goes on over it, and the oldest files beyond the cap go. */
 function openAuditPart(log: Audit): Audit {
   const { O_WRONLY, O_APPEND, O_CREAT, O_EXCL } = fs.constants;
-  log.part++;
-  log.file = auditFile(log.base, log.part);
-  const fd = openPrivate(log.file, O_WRONLY | O_APPEND | O_CREAT | O_EXCL);
+  const part = log.part + 1;
+  const file = auditFile(log.base, part);
+  const fd = openPrivate(file, O_WRONLY | O_APPEND | O_CREAT | O_EXCL);
   if (log.fd >= 0) fs.closeSync(log.fd);
-  Object.assign(log, { fd, size: 0 });
+  Object.assign(log, { fd, file, part, size: 0 });
   if (log.part > AUDIT_FILES) fs.rmSync(auditFile(log.base, log.part - AUDIT_FILES), { force: true });
   return log;
 }
@@ -469,7 +506,13 @@ function record(entry: Json): void {
     audit ??= openAudit();
     if (audit.size > AUDIT_FILE_CAP) openAuditPart(audit);
     const line = JSON.stringify({ seq: audit.seq + 1, at: new Date().toISOString(), prev: lastHash(audit), ...entry });
-    audit.size += fs.writeSync(audit.fd, `${line}\n`);
+    const bytes = Buffer.from(`${line}\n`);
+    const written = fs.writeSync(audit.fd, bytes);
+    if (written < bytes.length) {
+      fs.ftruncateSync(audit.fd, audit.size); // half a line would look like tampering
+      throw new Error('the disk is full');
+    }
+    audit.size += written;
     audit.seq++;
     audit.last = line;
   } catch (error) {
@@ -501,7 +544,7 @@ export function auditedArguments(args: unknown): unknown {
 export type AuditReport = { lines: number; problems: string[]; unknown: string[]; entries: Json[] };
 
 /** Reads one chain (its files in order): what is broken in it, and which calls have no result. */
-export function verifyAudit(texts: readonly string[]): AuditReport {
+export function verifyAudit(texts: readonly string[], firstPart = 1): AuditReport {
   const report: AuditReport = { lines: 0, problems: [], unknown: [], entries: [] };
   const open = new Map<unknown, Json>();
   let hash = '';
@@ -524,7 +567,7 @@ export function verifyAudit(texts: readonly string[]): AuditReport {
         continue;
       }
       if (report.lines === 1) seq = Number(entry.seq) - 1; // earlier files may have been removed by the cap
-      if (report.lines === 1 && seq > 0) report.problems.push(`the first ${seq} records are not there any more (only the newest ${AUDIT_FILES} files of a chain are kept)`);
+      if (report.lines === 1 && seq > 0 && firstPart > 1) report.problems.push(`the first ${seq} records are not there any more (only the newest ${AUDIT_FILES} files of a chain are kept)`);
       else if (entry.prev !== hash) report.problems.push(`line ${report.lines}: the chain is broken (a line before it was changed, removed or added)`);
       if (entry.seq !== seq + 1) report.problems.push(`line ${report.lines}: record ${String(entry.seq)} follows ${seq}`);
       seq = Number(entry.seq);
@@ -595,7 +638,7 @@ const startedAt = new Date();
 const running = new Map<string | number, Request>();
 let legacyVersion = ''; // what `initialize` settled on
 let legacyLevel = LEVELS.indexOf('warning');
-let clientName = '';
+let caller = ''; // the MCP client's name and version
 let exiting = false;
 
 const serverInfo = { name: 'vscode-devtools', title: 'vscode-devtools', version: VERSION };
@@ -615,7 +658,7 @@ function initialize(params: Json): Json {
   const { protocolVersion, clientInfo } = params;
   if (typeof protocolVersion !== 'string') throw new RpcError(-32602, 'Invalid params: protocolVersion must be a string');
   legacyVersion = LEGACY.includes(protocolVersion) ? protocolVersion : String(LEGACY[0]);
-  if (isObject(clientInfo)) clientName = `${String(clientInfo.name)} ${String(clientInfo.version)}`.slice(0, 200);
+  if (isObject(clientInfo)) caller = `${String(clientInfo.name)} ${String(clientInfo.version)}`.slice(0, 200);
   return { protocolVersion: legacyVersion, capabilities, serverInfo, instructions };
 }
 
@@ -692,6 +735,7 @@ function onLine(line: string): void {
   if (legacyVersion !== BATCHES || value.length === 0) {
     return sendError(undefined, new RpcError(-32600, value.length ? `Invalid Request: arrays are part of MCP ${BATCHES} only` : 'Invalid Request: an empty array'));
   }
+  if (value.length > BATCH_CAP) return sendError(undefined, new RpcError(-32600, `Invalid Request: an array of over ${BATCH_CAP} messages`));
   const answers: Json[] = [];
   let open = value.length;
   for (const message of value) {
@@ -711,6 +755,7 @@ function onMessage(message: unknown, reply: Reply): void {
   const problem = messageProblem(message);
   const { id, method, params } = isObject(message) ? message : {};
   const rightId = isId(id) ? id : undefined;
+  if (problem && isObject(message) && method === undefined && ('result' in message || 'error' in message)) return reply(undefined); // a bad answer is not answered: that would never end
   if (problem) return reply(errorAnswer(rightId, new RpcError(-32600, `Invalid Request: ${problem}`)));
   if (typeof method !== 'string') return reply(undefined); // a response: we ask the client nothing
   const body = isObject(params) ? params : {};
@@ -757,7 +802,7 @@ function checkModern(requested: unknown, request: Request): void {
   const level = request.meta[`${META}logLevel`];
   if (level !== undefined) request.level = levelOf(level);
   const info = request.meta[`${META}clientInfo`];
-  if (isObject(info)) clientName = `${String(info.name)} ${String(info.version)}`.slice(0, 200);
+  if (isObject(info)) caller = `${String(info.name)} ${String(info.version)}`.slice(0, 200);
 }
 
 function onNotification(method: string, params: Json): void {
@@ -800,28 +845,36 @@ const writeOut = process.stdout.write.bind(process.stdout);
 function send(value: Json | Json[] | undefined): void {
   if (value === undefined) return;
   let text = JSON.stringify(value);
-  if (text.length > LINE_CAP && !Array.isArray(value) && isId(value.id)) text = JSON.stringify(errorAnswer(value.id, failure('E_TOO_LARGE', 'the answer is over 16 MiB: ask for less')));
+  if (isTooLong(text) && !Array.isArray(value) && isId(value.id)) text = JSON.stringify(errorAnswer(value.id, failure('E_TOO_LARGE', 'the answer is over 16 MiB: ask for less')));
   writeOut(`${text}\n`);
   const unread = process.stdout.writableLength;
   if (unread > UNREAD_PAUSE && !process.stdin.isPaused()) {
     process.stdin.pause(); // a client that does not read is not listened to
     process.stdout.once('drain', () => process.stdin.resume());
   }
-  if (unread > UNSENT_CAP + LINE_CAP) detach(`the client does not read: ${unread} bytes unsent`);
+  if (unread > UNSENT_CAP + LINE_CAP) detach(`the client does not read: ${unread} bytes unsent`, true);
 }
 
 /** The one way out. Host, Client and all they hold stay; answers that are computed are written. */
-function detach(reason: string): void {
+function detach(reason: string, problem = false): void {
   if (exiting) return;
   exiting = true;
   step('detaching');
-  if (process.env.VSCODE_DEVTOOLS_LOG) process.stderr.write(`vscode-devtools: ${reason}\n`);
+  if (process.env.VSCODE_DEVTOOLS_LOG || problem) process.stderr.write(`vscode-devtools: ${reason}\n`);
   link.client?.close(reason);
   link.host?.close(reason);
-  const leave = (): void => void setImmediate(() => process.exit(0)); // behind the results that are still to be recorded
-  setTimeout(leave, EXIT_MS);
+  // Behind the results that are still to be recorded; and while a slow client takes its answers, they are not cut off.
+  const started = performance.now();
+  let unread = Infinity;
+  const leave = (): void => {
+    const left = process.stdout.writableLength;
+    if (left === 0 || left >= unread || performance.now() - started > SLOW_EXIT_MS) return void setImmediate(() => process.exit(0));
+    unread = left;
+    setTimeout(leave, EXIT_MS);
+  };
   if (process.stdout.writableLength === 0) leave();
-  else process.stdout.once('drain', leave);
+  else setTimeout(leave, EXIT_MS);
+  process.stdout.once('drain', leave);
 }
 
 function serveStdio(): void {
@@ -832,7 +885,7 @@ function serveStdio(): void {
   const reader = new LineReader(LINE_CAP, onLine, (problem) => sendError(undefined, problem));
   process.stdin.on('data', (chunk: Buffer) => reader.push(chunk));
   process.stdin.on('end', () => detach('stdin ended'));
-  process.stdin.on('error', (error) => detach(`stdin: ${error.message}`));
+  process.stdin.on('error', (error) => detach(`stdin: ${error.message}`, true));
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => detach(signal));
   process.on('uncaughtException', (error) => log('error', `uncaught: ${error?.stack ?? String(error)}`));
   process.on('unhandledRejection', (error) => log('error', `unhandled: ${error instanceof Error ? error.stack : String(error)}`));
@@ -907,17 +960,19 @@ function main(argv: string[]): void {
 
 /** Prints every chain of the workspace, oldest first, or checks them. */
 function printAudit(verify: boolean): void {
-  const dir = path.join(workspaceFiles(), 'audit');
+  // Looking makes nothing: the workspace's own directory, else where devtoolsDir() would have put it.
+  const own = path.join(options.workspace, '.devtools', 'audit');
+  const dir = fs.existsSync(own) ? own : path.join(runtimeDir(), `workspace-${shortHash(options.workspace)}`, 'audit');
   const chains = new Map<string, Array<{ part: number; file: string }>>();
   for (const file of fs.existsSync(dir) ? fs.readdirSync(dir).sort() : []) {
     const [, base, part] = /^(.+?)(?:\.(\d+))?\.jsonl$/.exec(file) ?? [];
     if (base) chains.set(base, [...(chains.get(base) ?? []), { part: Number(part ?? 1), file }]);
   }
-  if (!chains.size) process.stdout.write(`no audit log in ${dir}\n`);
+  if (!chains.size) process.stdout.write(`no audit log in ${own}\n`);
   let broken = 0;
   for (const [base, parts] of chains) {
     parts.sort((a, b) => a.part - b.part);
-    const report = verifyAudit(parts.map(({ file }) => fs.readFileSync(path.join(dir, file), 'utf8')));
+    const report = verifyAudit(parts.map(({ file }) => fs.readFileSync(path.join(dir, file), 'utf8')), parts[0]?.part);
     if (verify) {
       const chained = report.problems.filter((problem) => !/torn|any more/.test(problem));
       broken += chained.length;
@@ -938,22 +993,24 @@ function auditLine(base: string, entry: Json): string {
 }
 
 async function stopHost(): Promise<void> {
+  let peer: Connection | undefined;
   try {
     const dir = privateDir(runtimeDir());
-    const peer = await connect(pipePath(dir, 'host'), { as: 'cli', key: readKey(dir), label: 'the Host' });
-    const gone = new Promise<void>((resolve) => peer.onClose.push(() => resolve()));
+    peer = await connect(pipePath(dir, 'host'), { as: 'cli', key: readKey(dir), label: 'the Host' });
     const ping = await peer.call('system.ping');
     const { pid, mode, safeMode } = isObject(ping) ? ping : {};
     if (mode !== 'headless') usageError(`the Host is a VS Code window (pid ${String(pid)}): close that window`);
     // In Safe Mode nothing answers but the ping: its pid is who holds this very connection, so a signal reaches the right one.
     if (safeMode === true) process.kill(Number(pid), 'SIGTERM');
     else await peer.call('takeover', { reason: 'host stop', by: `a person (pid ${process.pid})` });
-    await gone;
+    await untilClosed(peer);
     process.stdout.write(`stopped the Host (pid ${String(pid)})\n`);
   } catch (error) {
     const none = errorName(error) === 'E_UNREACHABLE';
     process.stdout.write(none ? 'no Host is running\n' : `the Host could not be stopped: ${messageOf(error)}\n`);
     process.exitCode = none ? 0 : 1;
+  } finally {
+    peer?.close('done');
   }
 }
 

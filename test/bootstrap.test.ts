@@ -7,7 +7,7 @@ import net from 'node:net';
 import path from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import {
-  LINE_CAP, LineReader, RpcError, accept, claim, connect, devtoolsDir, errorName, failure, isAlive, isObject, messageProblem, openPrivate,
+  LINE_CAP, LineReader, RpcError, accept, claim, connect, devtoolsDir, errorName, failure, isListening, isObject, messageProblem, openPrivate,
   parseLine, pipePath, privateDir, readKey, writePrivate, type Connection, type Handler,
 } from '../bootstrap.js';
 import { World, checkFrames, root, waitFor } from './lib.ts';
@@ -153,10 +153,13 @@ test('deadline, cancellation and close settle what waits, and the handler hears 
 test('a duplicate id in flight is refused and the first call still answers', async () => {
   let answer: (value: string) => void = () => {};
   const both = await pair({ wait: () => new Promise((resolve) => (answer = resolve)) });
-  const first = both.peer.call('wait');
-  both.peer.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'wait' }));
-  await rejects(first, -32600); // both carry id 1: the refusal arrives first
-  answer('x');
+  const answers: string[] = [];
+  both.peer.reader.onLine = (line) => answers.push(line);
+  for (let i = 0; i < 2; i++) both.peer.send('{"jsonrpc":"2.0","id":"same","method":"wait"}');
+  await waitFor(() => answers.length === 1, 'the refusal');
+  answer('first');
+  await waitFor(() => answers.length === 2, 'the answer');
+  assert.deepEqual(answers.map((line) => JSON.parse(line)), [{ jsonrpc: '2.0', id: 'same', error: { code: -32600, message: 'Invalid Request: this id is still in use' } }, { jsonrpc: '2.0', id: 'same', result: 'first' }]);
 });
 
 test('malformed lines get the specified error and the connection lives', async () => {
@@ -177,6 +180,11 @@ test('a line of 17 MiB is refused both ways and the connection lives', async () 
   const both = await pair({ echo: (params) => params, big: () => 'x'.repeat(17 * 1024 * 1024) });
   await rejects(both.peer.call('echo', { text: 'x'.repeat(LINE_CAP + 1) }), 'E_TOO_LARGE');
   await rejects(both.peer.call('big'), 'E_TOO_LARGE');
+  await rejects(both.peer.call('echo', { text: 'é'.repeat(9 * 1024 * 1024) }), 'E_TOO_LARGE'); // counted in bytes
+  const [nine, small] = await Promise.all([both.peer.call('echo', { text: 'x'.repeat(9 * 1024 * 1024) }), both.peer.call('echo', { a: 1 })]);
+  assert.deepEqual([JSON.stringify(nine).length, small], [9 * 1024 * 1024 + 11, { a: 1 }]);
+  const fives = await Promise.allSettled([1, 2].map(() => both.peer.call('echo', { text: 'x'.repeat(5 * 1024 * 1024) })));
+  assert.deepEqual(fives.map(({ status }) => status), ['fulfilled', 'fulfilled']);
   for (let i = 0; i < 17; i++) both.peer.socket.write('x'.repeat(1024 * 1024));
   await new Promise((resolve) => both.peer.socket.write('\n', resolve));
   assert.deepEqual(await both.peer.call('echo', { a: 1 }), { a: 1 });
@@ -246,10 +254,12 @@ test('a caller without the key is cut off before any method, and learns nothing'
 
 test('a caller that says nothing, or a byte a second, is closed at the deadline', async () => {
   const both = await pair({});
-  const socket = net.connect(both.pipe);
-  const drip = setInterval(() => socket.write('{'), 500);
-  await new Promise((resolve) => socket.once('close', resolve));
+  const started = performance.now();
+  const [silent, slow] = [net.connect(both.pipe), net.connect(both.pipe)];
+  const drip = setInterval(() => slow.write('{'), 500);
+  await Promise.all([silent, slow].map((socket) => new Promise((resolve) => socket.once('close', resolve))));
   clearInterval(drip);
+  assert.ok(performance.now() - started > 2500, 'not before its deadline');
 });
 
 test('generated frames never crash an end of the wire', async () => {
@@ -280,13 +290,17 @@ test('each message of a corpus, cut at every byte, gives the same answer', async
   }
 });
 
-test('two messages in one write and a message in three are both answered', async () => {
+test('two messages in one write and one in three writes are all answered', async () => {
   const both = await pair({ echo: (params) => params });
   const answers: string[] = [];
   both.peer.reader.onLine = (line) => answers.push(line);
   both.peer.socket.write('{"jsonrpc":"2.0","id":"a","method":"echo"}\n{"jsonrpc":"2.0","id":"b","method":"echo"}\n');
-  await waitFor(() => answers.length === 2, 'two answers');
-  assert.deepEqual(answers.map((line) => JSON.parse(line).id), ['a', 'b']);
+  for (const part of ['{"jsonrpc":"2.0",', '"id":"c","method"', ':"echo"}\n']) {
+    both.peer.socket.write(part);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await waitFor(() => answers.length === 3, 'three answers');
+  assert.deepEqual(answers.map((line) => JSON.parse(line).id), ['a', 'b', 'c']);
 });
 
 test('a peer that stops is reported within 5 s, nothing else happens, and its return is reported too', async () => {
@@ -324,6 +338,13 @@ test('a peer stopped in the middle of the handshake goes on where it was: what a
   peer.close('test over');
   child.kill('SIGTERM');
   await new Promise((resolve) => child.once('exit', resolve));
+});
+
+test('many processes that make the same missing directories at once all succeed', async () => {
+  const dir = path.join(world.home, 'deep', 'er', 'still');
+  const script = `require(${JSON.stringify(path.join(root, 'bootstrap.js'))}).privateDir(${JSON.stringify(dir)})`;
+  const codes = await Promise.all(Array.from({ length: 8 }, () => new Promise((resolve) => spawn(process.execPath, ['-e', script], { stdio: 'inherit' }).once('exit', resolve))));
+  assert.deepEqual(new Set(codes), new Set([0]));
 });
 
 test('the runtime directory and the key are refused when others can reach them or a link stands there', () => {
@@ -391,7 +412,7 @@ test('a name whose holder was killed is taken over, and nothing of it is left', 
     assert.equal(said, 'won\n');
     child.kill('SIGKILL');
     await new Promise((resolve) => child.once('exit', resolve));
-    assert.equal(await isAlive(path.join(dir, 'host.sock')), false);
+    assert.equal(await isListening(path.join(dir, 'host.sock')), false);
     assert.equal(fs.readdirSync(dir).filter((file) => file.endsWith('.sock')).length, 2);
   }
   const mine = await claim(dir, 'host');
@@ -407,12 +428,21 @@ test('a Host whose name was taken away stands down', async () => {
   assert.deepEqual(world.sockets().filter((file) => file.startsWith('host')), []);
 });
 
-test('another user cannot connect', { skip: process.getuid?.() === 0 ? false : 'needs root to become another user' }, async () => {
-  const both = await pair({});
-  fs.chmodSync(world.home, 0o755);
-  const script = `let n = 0, left = 100; for (let i = 0; i < 100; i++) { const s = require('net').connect(${JSON.stringify(both.pipe)}, () => { n++; s.destroy(); }); s.on('error', (e) => { if (e.code !== 'EACCES') n += 1000; }); s.on('close', () => { if (--left === 0) console.log(n); }); }`;
-  const out = execFileSync(process.execPath, ['-e', script], { uid: 65534, gid: 65534, encoding: 'utf8', cwd: '/' });
-  assert.equal(out.trim(), '0');
+test('another user cannot connect: the directory keeps him out, and so does the socket alone', { skip: process.getuid?.() === 0 ? false : 'needs root to become another user' }, async () => {
+  const child = spawn(process.execPath, [path.join(root, 'bootstrap.js'), 'host'], { env: world.env(), stdio: ['ignore', 'pipe', 'inherit'] });
+  await new Promise((resolve) => child.stdout.once('data', resolve));
+  for (let dir = path.dirname(world.dir); dir !== '/tmp' && dir !== '/'; dir = path.dirname(dir)) fs.chmodSync(dir, 0o711);
+  const script = `require('net').connect(${JSON.stringify(pipePath(world.dir, 'host'))}).on('connect', () => { console.log('connected'); process.exit(); }).on('error', (e) => console.log(e.code))`;
+  const tryAs = (uid: number): string => execFileSync(process.execPath, ['-e', script], { uid, gid: uid, encoding: 'utf8', cwd: '/' }).trim();
+  assert.equal(tryAs(0), 'connected');
+  assert.equal(tryAs(65534), 'EACCES');
+  fs.chmodSync(world.dir, 0o755);
+  assert.equal(tryAs(65534), 'EACCES');
+  fs.chmodSync(pipePath(world.dir, 'host'), 0o666);
+  assert.equal(tryAs(65534), 'connected', 'the modes are what keeps him out');
+  fs.chmodSync(world.dir, 0o700);
+  child.kill('SIGTERM');
+  await new Promise((resolve) => child.once('exit', resolve));
 });
 
 test('a bundle that is missing, throws at load or throws while registering leaves a pipe that says so', async () => {

@@ -1,7 +1,7 @@
 // Host, Client and session file: what survives what, and what is never believed.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
@@ -128,18 +128,20 @@ test('a Client that no Host holds for 10 s ends itself and leaves no socket', as
   const host = await startHost();
   const { clientPid } = await ready(host);
   kill(pids('host')[0] ?? 0, 'SIGKILL');
+  const alone = performance.now();
   await waitFor(async () => (await identify(Number(clientPid))) === undefined, 'the Client to end', 20_000);
+  assert.ok(performance.now() - alone > 9000, 'not before a next Host had its chance');
   assert.deepEqual(world.sockets().filter((file) => file.startsWith('client')), []);
 });
 
 test('a headless Host that nobody uses ends with its Client, session and sockets', async () => {
-  const host = await startHost({ VSCODE_DEVTOOLS_IDLE_MS: '300' });
+  const host = await startHost({ VSCODE_DEVTOOLS_IDLE_MS: '1000' });
   await ready(host);
   assert.equal(fs.existsSync(sessionFile()), true);
   host.close('test over');
   await waitFor(() => world.processes().length === 0, 'everything to end');
   assert.deepEqual([world.sockets(), fs.existsSync(sessionFile())], [[], false]);
-  assert.match(fs.readFileSync(path.join(world.dir, 'host.log'), 'utf8'), /unused for 300 ms/);
+  assert.match(fs.readFileSync(path.join(world.dir, 'host.log'), 'utf8'), /unused for 1000 ms/);
 });
 
 test('takeover ends Host and Client, tells the MCP servers, and their next call starts another', async () => {
@@ -177,15 +179,15 @@ test('a Client that ignores being asked is killed when its Host ends', async () 
 // ------------------------------------------------------------------------------------------------ the session file
 
 test('a session is read with guards: anything else is named for what is wrong', () => {
-  assert.deepEqual(parseSession('{"clientPid":5,"clientStartTime":"x","startedAt":1,"more":true}'), { clientPid: 5, clientStartTime: 'x', startedAt: 1 });
-  for (const text of ['', '{', 'null', '[]', '5', '{}', '{"clientPid":"5","clientStartTime":"x","startedAt":1}', '{"clientPid":-1,"clientStartTime":"x","startedAt":1}', '{"clientPid":1.5,"clientStartTime":"x","startedAt":1}', '{"clientPid":5,"clientStartTime":"","startedAt":1}', '{"clientPid":5,"clientStartTime":"x"}']) assert.equal(typeof parseSession(text), 'string', text);
+  assert.deepEqual(parseSession('{"clientPid":5,"clientStartTime":"x","startedAt":1,"workspace":"/w","more":true}'), { clientPid: 5, clientStartTime: 'x', startedAt: 1, workspace: '/w' });
+  for (const text of ['', '{', 'null', '[]', '5', '{}', '{"clientPid":"5","clientStartTime":"x","startedAt":1}', '{"clientPid":-1,"clientStartTime":"x","startedAt":1}', '{"clientPid":1.5,"clientStartTime":"x","startedAt":1}', '{"clientPid":5,"clientStartTime":"","startedAt":1}', '{"clientPid":5,"clientStartTime":"x"}', '{"clientPid":5,"clientStartTime":"x","startedAt":1}']) assert.equal(typeof parseSession(text), 'string', text);
 });
 
 test('a damaged session file is set aside with a warning, and the work goes on', async () => {
   const host = await startHost();
   const dir = path.join(world.workspace, '.devtools');
   fs.mkdirSync(dir, { mode: 0o700 });
-  for (const [text, mode] of [['{"half', 0o600], ['x'.repeat(100_000), 0o600], ['{}', 0o600], ['{"clientPid":1,"clientStartTime":"x","startedAt":1}', 0o666]] as const) {
+  for (const [text, mode] of [['{"half', 0o600], ['x'.repeat(100_000), 0o600], ['{}', 0o600], ['{"clientPid":1,"clientStartTime":"x","startedAt":1,"workspace":"/copied/from"}', 0o600], ['{"clientPid":1,"clientStartTime":"x","startedAt":1}', 0o666]] as const) {
     fs.writeFileSync(sessionFile(), text);
     fs.chmodSync(sessionFile(), mode);
     const { clientPid } = await ready(host);
@@ -196,7 +198,40 @@ test('a damaged session file is set aside with a warning, and the work goes on',
     await waitFor(() => !fs.existsSync(sessionFile()), 'the session to be cleared');
   }
   const { warnings } = await status(host);
-  assert.equal(Array.isArray(warnings) && warnings.filter((text) => /set aside/.test(String(text))).length, 4);
+  assert.equal(Array.isArray(warnings) && warnings.filter((text) => /set aside/.test(String(text))).length, 5);
+});
+
+test('a FIFO in place of the session file does not hold the Host up', async () => {
+  const host = await startHost();
+  fs.mkdirSync(path.join(world.workspace, '.devtools'), { mode: 0o700 });
+  execFileSync('mkfifo', ['-m', '600', sessionFile()]);
+  await ready(host);
+  assert.equal(fs.lstatSync(sessionFile()).isFile(), true);
+});
+
+test('a Host that is told to end while a Client starts ends that one too, and one that was killed leaves no socket', async () => {
+  const host = await startHost();
+  const starting = host.call('mcpReady', { workspace: world.workspace }).catch(() => {}); // it may be cut off
+  await waitFor(() => pids('client').length === 1, 'the Client to be started');
+  await host.call('takeover', { reason: 'test', by: 'test' });
+  await starting;
+  await waitFor(() => world.processes().length === 0, 'both to end', 5000); // before the Client would end by itself
+  assert.deepEqual(world.sockets(), []);
+  const second = await startHost();
+  const { clientPid } = await ready(second);
+  kill(Number(clientPid), 'SIGKILL');
+  await second.call('takeover', { reason: 'test', by: 'test' });
+  await waitFor(() => world.processes().length === 0, 'all to end');
+  assert.deepEqual(world.sockets(), []);
+});
+
+test('a workspace that was removed is not made again', async () => {
+  const host = await startHost({ VSCODE_DEVTOOLS_IDLE_MS: '1000' });
+  await ready(host);
+  fs.rmSync(world.workspace, { recursive: true });
+  host.close('test over');
+  await waitFor(() => world.processes().length === 0, 'all to end');
+  assert.equal(fs.existsSync(world.workspace), false);
 });
 
 test('a link in place of the session file is not followed', async () => {
@@ -215,7 +250,7 @@ test('a session that names a stranger is not believed: the stranger is neither u
   const who = await identify(stranger.pid ?? 0);
   assert.ok(who);
   fs.mkdirSync(path.join(world.workspace, '.devtools'), { mode: 0o700 });
-  fs.writeFileSync(sessionFile(), JSON.stringify({ clientPid: who.pid, clientStartTime: who.startTime, startedAt: 1 }), { mode: 0o600 });
+  fs.writeFileSync(sessionFile(), JSON.stringify({ clientPid: who.pid, clientStartTime: who.startTime, startedAt: 1, workspace: world.workspace }), { mode: 0o600 });
   const host = await startHost();
   const answer = await ready(host);
   assert.notEqual(answer.clientPid, who.pid);

@@ -269,7 +269,7 @@ export async function checkFrames(feed: (frames: Buffer[]) => Promise<void>): Pr
 
 function frame(): fc.Arbitrary<Buffer> {
   const message = fc.record(
-    { jsonrpc: fc.constantFrom('2.0', '1.0', 2), id: fc.oneof(fc.string(), fc.constantFrom(null, true, 1.5, {}, [])), method: fc.oneof(fc.constantFrom('echo', '__proto__', 'rpc.cancel', 'rpc.progress', 'system.ping'), fc.string(), fc.integer()), params: fc.oneof(fc.object(), fc.anything()), result: fc.anything(), error: fc.anything() },
+    { jsonrpc: fc.constantFrom('2.0', '1.0', 2), id: fc.oneof(fc.string(), fc.integer({ max: -1 }), fc.constantFrom(null, true, 1.5, {}, [])), method: fc.oneof(fc.constantFrom('echo', '__proto__', 'rpc.cancel', 'rpc.progress', 'system.ping', 'ping', 'tools/list', 'tools/call', 'logging/setLevel', 'server/discover', 'notifications/cancelled'), fc.string(), fc.integer()), params: fc.oneof(fc.object(), fc.anything()), result: fc.anything(), error: fc.anything() },
     { requiredKeys: [] },
   );
   const text = fc.oneof(message.map((value) => JSON.stringify(value, (_key, item: unknown) => (typeof item === 'bigint' ? 0 : item)) ?? ''), fc.json(), fc.string({ unit: 'binary' }));

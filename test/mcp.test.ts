@@ -136,6 +136,7 @@ test('malformed input gets the specified error, with the id where it can be read
     assert.deepEqual([more, errorOf(answer ?? {}).code, answer?.id, answer !== undefined && 'id' in answer], [[], code, id, id !== undefined], line.slice(0, 100));
   }
   const silent = ['', '\r', '{"jsonrpc":"2.0","method":"notifications/whatever"}', '{"jsonrpc":"2.0","method":"tools/call","params":{"name":"devtools_status"}}', '{"jsonrpc":"2.0","id":99,"result":{}}', '{"jsonrpc":"2.0","id":99,"error":{"code":1,"message":"x"}}', '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}', '{"jsonrpc":"2.0","method":"notifications/cancelled"}'];
+  silent.push('{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}', '{"jsonrpc":"2.0","error":{"code":1,"message":"x"}}', '{"jsonrpc":"2.0","result":1}');
   for (const line of silent) assert.deepEqual(await answersTo(client, `${line}\n`, 0), [], line);
 });
 
@@ -191,6 +192,8 @@ test('batches are part of 2025-03-26 alone: answered together, notifications una
   assert.deepEqual(batch.map((answer: Json) => [answer.id, isObject(answer.error) ? answer.error.code : 0]), [['a', 0], [undefined, -32600], ['b', -32601], ['c', 0]]);
   assert.deepEqual(await answersTo(client, '[{"jsonrpc":"2.0","method":"notifications/x"}]\n', 0), []);
   assert.equal(errorOf((await answersTo(client, '[]\n'))[0] ?? {}).code, -32600);
+  const [tooMany, ...more] = await answersTo(client, `[${Array.from({ length: 1001 }, () => 1).join(',')}]\n`);
+  assert.deepEqual([errorOf(tooMany ?? {}).code, more], [-32600, []]);
 });
 
 test('an id that is in use is refused and the first call is still answered', async () => {
@@ -209,6 +212,8 @@ test('an id that is in use is refused and the first call is still answered', asy
 test('a client that never reads is not listened to until it does, and gets every answer then', async () => {
   const child = spawn(process.execPath, [serverFile, '--workspace', world.workspace], { env: world.env(), stdio: ['pipe', 'pipe', 'inherit'] });
   child.stdin.write('{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}\n');
+  await new Promise((resolve) => child.stdout.once('data', resolve));
+  child.stdout.pause();
   let sent = 0;
   const request = (): string => `{"jsonrpc":"2.0","id":${++sent},"method":"tools/list"}\n`;
   // Until our own end is full too: the server has stopped reading.
@@ -221,12 +226,12 @@ test('a client that never reads is not listened to until it does, and gets every
   const rss = Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024;
   assert.ok(rss < 250, `${rss} MB resident while nobody reads`);
   let text = '';
-  child.stdout.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => (text += chunk)).resume();
   child.stdin.end();
   const code = await new Promise((resolve) => child.once('close', resolve));
   assert.equal(code, 0);
   const ids = text.trimEnd().split('\n').map((line) => JSON.parse(line).id);
-  assert.deepEqual(ids, ['i', ...Array.from({ length: sent }, (_, index) => index + 1)]);
+  assert.deepEqual(ids, [...Array.from({ length: sent }, (_, index) => index + 1)]);
 });
 
 test('a client that writes a byte at a time is answered, and stdin closed in the middle of a line ends it cleanly', async () => {
@@ -259,6 +264,19 @@ test('the end of stdin ends the server within 100 ms and loses no answer that is
     assert.deepEqual(client.exited, { code: 0, signal: null });
   }
   assert.ok(Math.min(...took) < 100, `took ${took.map(Math.round).join(', ')} ms`); // the best of five: the machine is shared
+});
+
+test('a client that takes its answers slowly gets all of them after it has closed stdin', async () => {
+  const child = spawn(process.execPath, [serverFile, '--workspace', world.workspace], { env: world.env(), stdio: ['pipe', 'pipe', 'inherit'] });
+  child.stdin.end(Array.from({ length: 300 }, (_, id) => `${JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/list', params: modern() })}\n`).join(''));
+  let text = '';
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    text += chunk;
+    child.stdout.pause();
+    setTimeout(() => child.stdout.resume(), 20);
+  });
+  await new Promise((resolve) => child.once('close', resolve));
+  assert.equal(text.split('\n').length, 301);
 });
 
 test('SIGTERM and SIGINT end the server with code 0; Host and Client stay', async () => {
@@ -364,7 +382,7 @@ test('whatever takes over a second reports progress that rises and stops with th
   fs.writeFileSync(slow.release, '');
   await client.until((message) => message.id === 'x', 'the answer');
   assert.deepEqual(progress().map(({ progressToken, progress: value }) => [progressToken, value]), [['token', 1], ['token', 2]]);
-  assert.match(String(progress()[1]?.message), /\(2 s\)$/);
+  assert.match(String(progress()[1]?.message), /\(\d+ s\)$/);
 });
 
 const sample: Tool = {
@@ -482,7 +500,8 @@ test('a changed, removed, added or torn record is found, and a call without resu
   assert.match(String(verifyAudit([text + '{"seq":99,"half'])?.problems), /torn/);
   assert.match(String(verifyAudit([`${lines.slice(0, -1).join('\n')}\n`]).unknown), /call 3 of devtools_status/);
   assert.deepEqual(verifyAudit([lines.slice(0, 2).join('\n') + '\n', lines.slice(2).join('\n') + '\n']).problems, [], 'the chain goes on over a rotation');
-  assert.match(String(verifyAudit([`${lines.slice(2).join('\n')}\n`]).problems), /first 2 records are not there any more/);
+  assert.match(String(verifyAudit([`${lines.slice(2).join('\n')}\n`], 2).problems), /first 2 records are not there any more/, 'older files may go');
+  assert.match(String(verifyAudit([`${lines.slice(2).join('\n')}\n`]).problems), /chain is broken/, 'the beginning of the first may not');
   fs.writeFileSync(file, text.replace('"ok":true', '"ok":false'));
   const verified = cli('audit', '--verify');
   assert.equal(verified.code, 1);
