@@ -70,9 +70,10 @@ function generated() {
   const table = ['| tool | arguments | effect | what it does |', '|---|---|---|---|', ...rows].join('\n');
   const readme = path.join(root, 'README.md');
   const text = fs.readFileSync(readme, 'utf8');
-  if (!text.includes('<!-- tools -->\n')) throw new Error('README.md has no place for the tool table');
+  const place = /(<!-- tools -->\n)[\s\S]*?(<!-- \/tools -->)/;
+  if (!place.test(text)) throw new Error('README.md has no place for the tool table');
   return [
-    [readme, text.replace(/(<!-- tools -->\n)[\s\S]*?(<!-- \/tools -->)/, (_all, start, end) => `${start}${table}\n${end}`)],
+    [readme, text.replace(place, (_all, start, end) => `${start}${table}\n${end}`)],
     [path.join(root, 'test/tools.snapshot.json'), `${JSON.stringify(tools, null, 2)}\n`],
   ];
 }

@@ -32,8 +32,7 @@ const META = 'io.modelcontextprotocol/';
 const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 const LIST_TTL_MS = 3_600_000; // the tools do not change while the process lives
 const PROGRESS_MS = 1000;
-const EXIT_MS = 80; // stdin's end to exit, where the client takes its answers by then,
-const SLOW_EXIT_MS = 2000; // and where it still takes some
+const UNREAD_EXIT_MS = 2000; // at stdin's end we leave at once; only answers that the client has not yet taken are waited for so long
 const UNREAD_PAUSE = 1024 * 1024; // unread answers before stdin is read no further
 const READY_MS = 60_000; // a Host finds or starts a Client within this
 const STATUS_MS = 3000;
@@ -41,6 +40,7 @@ const HOST_END_MS = 10_000;
 const HOST_TRIES = 4;
 const AUDIT_FILE_CAP = 8 * 1024 * 1024;
 const AUDIT_FILES = 8; // of one chain
+const AUDIT_DIR_FILES = 200; // of all chains of a workspace
 const AUDIT_ARGS_CAP = 4096;
 
 // ----------------------------------------------------------------------------------------------------------- types
@@ -162,6 +162,7 @@ async function devtoolsStatus(_args: Json, run: Run): Promise<Json> {
   const client = await asked;
   if (Array.isArray(ofHost)) warnings.push(...ofHost.map(String));
   if (auditProblem) warnings.push(auditProblem);
+  if (workspaceFiles().startsWith(runtimeDir())) warnings.push(`${options.workspace}/.devtools cannot be used (read-only, foreign or a link): files of this workspace are in ${workspaceFiles()}`);
   return {
     mcp: { pid: process.pid, version: VERSION, protocol: PROTOCOL, node: process.version, workspace: options.workspace, client: caller },
     host,
@@ -484,6 +485,7 @@ function workspaceFiles(): string {
 
 function openAudit(): Audit {
   const dir = privateDir(path.join(workspaceFiles(), 'audit'), 0);
+  for (const old of fs.readdirSync(dir).sort().slice(0, -AUDIT_DIR_FILES)) fs.rmSync(path.join(dir, old), { force: true }); // they begin with their date
   const base = path.join(dir, `${startedAt.toISOString().replace(/[:.]/g, '-')}-${process.pid}`);
   return openAuditPart({ file: '', fd: -1, size: 0, part: 0, seq: 0, last: '', hash: '', base });
 }
@@ -621,7 +623,7 @@ function toolError(error: unknown): Json {
   if (error instanceof RpcError && error.data?.code) return { ...error.data, code: String(error.data.code), message: error.message };
   if (error instanceof RpcError) return { code: 'E_RPC', message: `${error.message}. Call devtools_status to see what is connected.` };
   log('error', error instanceof Error ? (error.stack ?? error.message) : String(error));
-  return { code: errorName(error) || 'E_INTERNAL', message: `${messageOf(error)}. This is a fault of vscode-devtools: call devtools_status, and see its audit log.` };
+  return { code: errorName(error) || 'E_INTERNAL', message: `${messageOf(error)}. This is a fault of vscode-devtools: call devtools_status; it names the directory of the logs.` };
 }
 
 // ---------------------------------------------------------------------------------------------------- the protocol
@@ -863,18 +865,10 @@ function detach(reason: string, problem = false): void {
   if (process.env.VSCODE_DEVTOOLS_LOG || problem) process.stderr.write(`vscode-devtools: ${reason}\n`);
   link.client?.close(reason);
   link.host?.close(reason);
-  // Behind the results that are still to be recorded; and while a slow client takes its answers, they are not cut off.
-  const started = performance.now();
-  let unread = Infinity;
-  const leave = (): void => {
-    const left = process.stdout.writableLength;
-    if (left === 0 || left >= unread || performance.now() - started > SLOW_EXIT_MS) return void setImmediate(() => process.exit(0));
-    unread = left;
-    setTimeout(leave, EXIT_MS);
-  };
-  if (process.stdout.writableLength === 0) leave();
-  else setTimeout(leave, EXIT_MS);
+  const leave = (): void => void setImmediate(() => process.exit(0)); // behind the results that are still to be recorded
+  if (process.stdout.writableLength === 0) return leave();
   process.stdout.once('drain', leave);
+  setTimeout(leave, UNREAD_EXIT_MS);
 }
 
 function serveStdio(): void {
@@ -933,7 +927,7 @@ function main(argv: string[]): void {
   let workspace = process.cwd();
   for (let i = 0; i < argv.length; i++) {
     const [word = '', inline] = (argv[i] ?? '').split(/=(.*)/s);
-    const value = (): string => inline ?? argv[++i] ?? usageError(`${word} needs a value`);
+    const value = (): string => (inline ?? argv[++i]) || usageError(`${word} needs a value`);
     if (word === '--help' || word === '-h') return void process.stdout.write(HELP);
     if (word === '--version' || word === '-v') return void process.stdout.write(`${VERSION}\n`);
     if (word === '--workspace') workspace = value();
@@ -942,6 +936,7 @@ function main(argv: string[]): void {
     else if (word.startsWith('-')) usageError(`unknown option ${word}`);
     else words.push(word);
   }
+  if (words.join(' ') === 'host stop') return void stopHost();
   try {
     options.workspace = fs.realpathSync(workspace);
     if (!fs.statSync(options.workspace).isDirectory()) throw new Error('not a directory');
@@ -951,8 +946,8 @@ function main(argv: string[]): void {
   const unknown = options.areas?.filter((area) => !TOOLS.some((tool) => tool.name.startsWith(`${area}_`)));
   if (unknown?.length) usageError(`no tools in the area ${unknown.join(', ')}`);
   const command = words.join(' ');
+  if (verify && command !== 'audit') usageError('--verify belongs to audit');
   if (command === 'audit') return printAudit(verify);
-  if (command === 'host stop') return void stopHost();
   if (command !== '') usageError(`unknown command ${command}`);
   if (process.stdin.isTTY) return void process.stdout.write(`This is an MCP server: a client starts it and talks to it over stdin and stdout, so there is nothing to type here.\n\n${HELP}`);
   serveStdio();
@@ -964,7 +959,8 @@ function printAudit(verify: boolean): void {
   const own = path.join(options.workspace, '.devtools', 'audit');
   const dir = fs.existsSync(own) ? own : path.join(runtimeDir(), `workspace-${shortHash(options.workspace)}`, 'audit');
   const chains = new Map<string, Array<{ part: number; file: string }>>();
-  for (const file of fs.existsSync(dir) ? fs.readdirSync(dir).sort() : []) {
+  process.stdout.on('error', () => process.exit()); // `audit | head`
+  for (const file of fs.statSync(dir, { throwIfNoEntry: false })?.isDirectory() ? fs.readdirSync(dir).sort() : []) {
     const [, base, part] = /^(.+?)(?:\.(\d+))?\.jsonl$/.exec(file) ?? [];
     if (base) chains.set(base, [...(chains.get(base) ?? []), { part: Number(part ?? 1), file }]);
   }

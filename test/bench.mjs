@@ -603,7 +603,7 @@ try {
   const missed = await main();
   code = strict && missed ? 1 : 0;
 } catch (error) {
-  console.error(`bench: ${error.stack}`);
+  console.error(`bench: ${error.message}`);
   code = 1;
 } finally {
   await cleanUp();

@@ -522,6 +522,7 @@ test('an audit directory that cannot be written does not stop the work, and stat
   await client.initialize();
   const status = await client.call('devtools_status');
   assert.match(String(status.warnings), /the audit log is incomplete/);
+  assert.deepEqual(cli('audit').code, 0);
 });
 
 // ---------------------------------------------------------------------------------------------------- command line
@@ -531,7 +532,7 @@ test('the command line explains itself and refuses what it does not know', async
   const help = cli('--help');
   assert.equal(help.code, 0);
   for (const word of ['--workspace', '--tools', 'host stop', 'audit', '.vscode/mcp.json', '${workspaceFolder}']) assert.ok(help.out.includes(word), word);
-  for (const [args, message] of [[['--wrong'], /unknown option --wrong/], [['dance'], /unknown command dance/], [['--workspace'], /needs a value/], [['--workspace', '/no/such'], /cannot be used/], [['--workspace', serverFile], /not a directory/], [['--tools', 'nope'], /no tools in the area nope/]] as const) {
+  for (const [args, message] of [[['--wrong'], /unknown option --wrong/], [['dance'], /unknown command dance/], [['--workspace'], /needs a value/], [['--workspace', ''], /needs a value/], [['--tools', ''], /needs a value/], [['--verify'], /belongs to audit/], [['--workspace', '/no/such'], /cannot be used/], [['--workspace', serverFile], /not a directory/], [['--tools', 'nope'], /no tools in the area nope/]] as const) {
     const { out, code } = cli(...args);
     assert.equal(code, 2);
     assert.match(out, message);
@@ -539,6 +540,7 @@ test('the command line explains itself and refuses what it does not know', async
   }
   assert.deepEqual(cli('host', 'stop'), { out: 'no Host is running\n', code: 0 });
   assert.match(cli('audit').out, /no audit log in/);
+  assert.equal(fs.existsSync(path.join(world.workspace, '.devtools')), false, 'looking makes nothing');
   const client = world.mcp({ args: ['--tools=devtools'] });
   await client.initialize();
   const { tools } = body(await client.request('tools/list'), 'result');

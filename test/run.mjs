@@ -37,9 +37,11 @@ const env = { ...process.env, VSCODE_DEVTOOLS_TEST_TAG: tag, VSCODE_DEVTOOLS_TES
 for (const name of ['VSCODE_DEVTOOLS_DIR', 'VSCODE_DEVTOOLS_FAULT', 'VSCODE_DEVTOOLS_IDLE_MS', 'NODE_TEST_CONTEXT']) delete env[name];
 const started = Date.now();
 const runner = spawn(process.execPath, ['--test', `--test-concurrency=${fast ? 4 : 1}`, '--test-timeout=300000', '--test-reporter=spec', ...files.map((file) => path.join(out, file.replace(/\.ts$/, '.js')))], { stdio: 'inherit', env });
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => runner.kill('SIGKILL')); // then the sweep below
 const code = await new Promise((resolve) => runner.on('exit', (exit, signal) => resolve(signal ? 1 : exit)));
 
-const left = fs.readdirSync('/proc').filter((pid) => /^\d+$/.test(pid)).filter((pid) => {
+// Only Linux tells whose child a process without parents was.
+const left = (fs.existsSync('/proc') ? fs.readdirSync('/proc') : []).filter((pid) => /^\d+$/.test(pid)).filter((pid) => {
   try {
     return fs.readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`VSCODE_DEVTOOLS_TEST_TAG=${tag}`);
   } catch {
