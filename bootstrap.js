@@ -34,6 +34,7 @@ const HELLO_CAP = 4096;
 const DEPTH_CAP = 64;
 const UNSENT_CAP = 8 * 1024 * 1024;
 const CONGESTED = 1024 * 1024; // unsent bytes from which on a listening end takes no further request
+const CONNECTIONS_CAP = 512; // so that file descriptors are left for the work
 const IN_FLIGHT_CAP = 16384; // calls that one peer may have running here at a time
 const PATH_CAP = 103; // Node 20 silently cuts a longer socket path
 const LOG_CAP = 1024 * 1024;
@@ -99,7 +100,9 @@ const uid = process.getuid?.() ?? -1;
 function runtimeDir() {
   const env = process.env;
   if (env.VSCODE_DEVTOOLS_DIR) return path.resolve(env.VSCODE_DEVTOOLS_DIR);
-  if (env.XDG_RUNTIME_DIR) return path.join(env.XDG_RUNTIME_DIR, 'vscode-devtools');
+  // One that is relative, missing or another user's (sudo -E) is none: so says its specification.
+  const xdg = env.XDG_RUNTIME_DIR ?? '';
+  if (path.isAbsolute(xdg) && fs.statSync(xdg, { throwIfNoEntry: false })?.uid === uid) return path.join(xdg, 'vscode-devtools');
   return path.join(os.tmpdir(), `vscode-devtools-${WINDOWS ? shortHash(os.userInfo().username) : uid}`);
 }
 
@@ -139,8 +142,8 @@ function openPrivate(file, flags) {
 /** Replaces a file of ours in one step. @param {string} file @param {string} text */
 function writePrivate(file, text) {
   const temporary = `${file}.${process.pid}.${crypto.randomBytes(3).toString('hex')}`;
-  fs.writeFileSync(temporary, text, { mode: 0o600, flag: 'wx' });
   try {
+    fs.writeFileSync(temporary, text, { mode: 0o600, flag: 'wx' });
     fs.renameSync(temporary, file); // replaces a link at `file`, never what it points to
   } catch (error) {
     fs.rmSync(temporary, { force: true });
@@ -148,18 +151,19 @@ function writePrivate(file, text) {
   }
 }
 
-/** The secret that both ends of a connection must hold: 32 bytes, made once, by one winner. @param {string} dir */
-function readKey(dir) {
+/** The secret that both ends of a connection must hold: 32 bytes, made once, by one winner.
+ * @param {string} dir @param {string} [mine] what to put there if there is none */
+function readKey(dir, mine = crypto.randomBytes(32).toString('hex')) {
   const file = path.join(dir, 'key');
   if (!fs.existsSync(file)) {
-    const mine = `${file}.${process.pid}.${crypto.randomBytes(3).toString('hex')}`;
-    fs.writeFileSync(mine, crypto.randomBytes(32).toString('hex'), { mode: 0o600, flag: 'wx' });
+    const temporary = `${file}.${process.pid}.${crypto.randomBytes(3).toString('hex')}`;
     try {
-      fs.linkSync(mine, file);
+      fs.writeFileSync(temporary, mine, { mode: 0o600, flag: 'wx' });
+      fs.linkSync(temporary, file);
     } catch (error) {
       if (errorName(error) !== 'EEXIST') throw error; // else another process made it first: read theirs
     } finally {
-      fs.rmSync(mine, { force: true });
+      fs.rmSync(temporary, { force: true });
     }
   }
   const fd = openPrivate(file, fs.constants.O_RDONLY);
@@ -169,7 +173,7 @@ function readKey(dir) {
   } finally {
     fs.closeSync(fd);
   }
-  throw failure('E_UNSAFE', `${file} is damaged: close what uses vscode-devtools, then remove it`);
+  throw failure('E_UNSAFE', `${file} is damaged: remove it, and end what uses vscode-devtools`);
 }
 
 /** Where a workspace's files go: its own `.devtools`, or the runtime directory where that cannot be had.
@@ -700,7 +704,7 @@ function greet(pipe, { as, key, label = 'the peer', handlers = new Map() }) {
     });
     const onFailure = () => {
       inTime();
-      if (connected && dropped) return reject(failure('E_CLOSED', `${label} closed the connection at ${pipe} in the middle of the handshake: it is ending, or its key is another`));
+      if (connected && dropped) return reject(failure('E_CLOSED', `${label} closed the connection at ${pipe} in the middle of the handshake: it is ending, its key is another, or it has too many connections`));
       // Whoever accepts but says nothing is alive: stopped, or busy. That is never a reason to take its place.
       if (connected || refusedForNow) reject(failure('E_UNRESPONSIVE', `${label} does not complete the handshake at ${pipe} (${peer.closedBecause}): it may be stopped, busy, or not ours`));
       else reject(failure('E_UNREACHABLE', `${label} cannot be reached at ${pipe}: ${peer.closedBecause}`));
@@ -746,6 +750,7 @@ function isListening(pipe) {
 function listen(pipe, onSocket) {
   return new Promise((resolve, reject) => {
     const server = net.createServer(onSocket);
+    server.maxConnections = CONNECTIONS_CAP;
     server.once('error', reject);
     const before = WINDOWS ? 0 : process.umask(0o177); // the socket is 0600 from its first instant
     server.listen(pipe, () => resolve(server));
@@ -791,12 +796,12 @@ async function claim(dir, name, onSocket = (socket) => socket.destroy()) {
         fs.renameSync(own, pipe);
         step('claim.named');
         await sweep(dir, name, mine);
-        const isOurs = () => fs.lstatSync(pipe, { throwIfNoEntry: false })?.ino === ino;
+        const isOurs = () => isSame(pipe, ino);
         // While this server listens nobody else takes the name, so these two removals are not a race.
         const release = () => {
           if (isOurs()) fs.rmSync(pipe, { force: true });
           step('release.unnamed');
-          fs.rmSync(generation(mine), { force: true });
+          if (isSame(generation(mine), ino)) fs.rmSync(generation(mine), { force: true }); // after a displacement another may have this number
           server.close();
         };
         return { server, pipe, isOurs, release };
@@ -818,6 +823,15 @@ async function claimOnWindows(pipe, onSocket) {
   } catch (error) {
     if (['EADDRINUSE', 'EACCES'].includes(errorName(error))) return undefined;
     throw error;
+  }
+}
+
+/** @param {string} file @param {number} ino */
+function isSame(file, ino) {
+  try {
+    return fs.lstatSync(file).ino === ino;
+  } catch {
+    return false; // gone, or its directory is
   }
 }
 
@@ -857,6 +871,7 @@ async function sweep(dir, name, mine) {
  * @property {(text: string) => void} log
  * @property {(reason: string) => Promise<void>} stop
  * @property {() => string} busyWith what this process owns that is alive, in words; '' if nothing
+ * @property {boolean} displaced set before onStop when another process has taken this one's place
  * @property {() => Promise<void> | void} onStop
  * @property {() => void} onPeers somebody connected or left
  */
@@ -893,6 +908,7 @@ async function serve(roleName, { workspace = '', vscode, log, exit }) {
     log: log ?? openLog(path.join(dir, `${name}.log`)),
     stop: (reason) => (stopping ??= stop(reason)),
     busyWith: () => '',
+    displaced: false,
     onStop: () => {},
     onPeers: () => {},
   };
@@ -928,9 +944,17 @@ async function serve(roleName, { workspace = '', vscode, log, exit }) {
     }, patience);
   }
 
-  // The displaced stand down: if the name leads elsewhere, another process is it.
+  // The displaced stand down: if the name leads elsewhere, another process is it, and what we held may be its by now.
   const ownName = setInterval(() => {
-    if (!claimed.isOurs()) void role.stop('the name is not ours any more');
+    let problem = claimed.isOurs() ? '' : 'the name is not ours any more';
+    try {
+      if (!problem && readKey(dir, key) !== key) problem = 'the key is another'; // one that was only removed is put back
+    } catch (error) {
+      problem = messageOf(error);
+    }
+    if (!problem || stopping) return;
+    role.displaced = true;
+    void role.stop(problem);
   }, OWN_NAME_MS);
 
   handlers.set('system.ping', () => ({
@@ -1000,8 +1024,11 @@ function startRole(roleName, workspace, dir) {
   const log = path.join(dir, `${roleName === 'host' ? 'host' : clientPipeName(workspace)}.log`);
   return new Promise((/** @type {(value: void) => void} */ resolve, reject) => {
     step(`starting.${roleName}`);
+    /** @type {NodeJS.ProcessEnv} */
+    const env = { ...process.env, VSCODE_DEVTOOLS_DIR: dir };
+    for (const name of ['NODE_OPTIONS', 'VSCODE_INSPECTOR_OPTIONS']) delete env[name]; // a debugger's port is not for what outlives it
     const child = require('node:child_process').spawn(process.execPath, [__filename, roleName, workspace], {
-      cwd: workspace || dir, detached: true, stdio: ['ignore', 'pipe', 'ignore'], env: { ...process.env, VSCODE_DEVTOOLS_DIR: dir },
+      cwd: workspace || dir, detached: true, stdio: ['ignore', 'pipe', 'ignore'], env,
     });
     step(`started.${roleName}`);
     /** @param {string} problem */
@@ -1018,7 +1045,10 @@ function startRole(roleName, workspace, dir) {
     });
     child.on('error', (error) => finish(error.message));
     child.on('exit', (code, signal) => finish(`it ended at once (${signal ?? `exit code ${code}`})`));
-    const words = new LineReader(HELLO_CAP, (line) => finish(String(parseHello(line).error ?? '')), (problem) => finish(problem.message));
+    const words = new LineReader(HELLO_CAP, (line) => {
+      const { ready, lost, error } = parseHello(line);
+      if (ready || lost || error) finish(String(error ?? '')); // whatever else is printed is not its word
+    }, () => {});
     child.stdout?.on('data', (chunk) => words.push(chunk));
   });
 }

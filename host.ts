@@ -247,6 +247,7 @@ export function register(role: Role): void {
 
   role.onStop = async () => {
     ending = true;
+    if (role.displaced) return; // the Clients are the next Host's by now; if there is none they end by themselves
     for (const peer of role.peers) if (peer.hello.as === 'mcp') peer.notify('session.ended', { reason: 'the Host ends' });
     await Promise.allSettled(starting.values()); // one that is just being started is ended too
     await Promise.allSettled([...clients.values()].map((client) => endClient(client, 'its Host ends')));

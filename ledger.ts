@@ -35,8 +35,10 @@ function linuxStartTime(pid: number): string | undefined {
     if (!stat || stat.state === 'Z' || stat.state === 'X') return undefined; // a zombie is dead
     bootId ||= readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
     return `${bootId}/${stat.startTime}`;
-  } catch {
-    return undefined; // no such process
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : '';
+    if (code === 'ENOENT' || code === 'ESRCH') return undefined; // no such process
+    throw error; // out of file descriptors, say: that does not mean that it has ended
   }
 }
 
@@ -77,7 +79,7 @@ export async function isAlive(who: Identity): Promise<boolean> {
 /** Waits for the end of a process. Its sockets close a moment before it is gone, so their close alone is no proof. */
 export async function hasEnded(who: Identity, withinMs: number): Promise<boolean> {
   const giveUpAt = performance.now() + withinMs;
-  while (await isAlive(who)) {
+  while (await isAlive(who).catch(() => true)) {
     if (performance.now() > giveUpAt) return false;
     await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
   }
@@ -88,7 +90,7 @@ export async function hasEnded(who: Identity, withinMs: number): Promise<boolean
 
 /** Signals a process if it is still the one that was recorded. Returns whether a signal was sent. */
 export async function kill(who: Identity, signal: NodeJS.Signals): Promise<boolean> {
-  if (!(await isAlive(who))) return false;
+  if (!(await isAlive(who).catch(() => false))) return false; // who cannot be looked at is not signalled
   try {
     process.kill(who.pid, signal);
     return true;

@@ -17,7 +17,7 @@ import crypto from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import {
-  LINE_CAP, LineReader, PROTOCOL, RpcError, UNSENT_CAP, VERSION, connect, deadline, devtoolsDir, errorName, failure, isId, isObject, isTooLong, messageOf,
+  LINE_CAP, LineReader, PROTOCOL, RpcError, VERSION, connect, deadline, devtoolsDir, errorName, failure, isId, isObject, isTooLong, messageOf,
   messageProblem, openPrivate, parseLine, pipePath, privateDir, readKey, runtimeDir, shortHash, startRole, step, type Cancellation, type Connection, type Handler,
 } from './bootstrap.js';
 
@@ -33,7 +33,9 @@ const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'aler
 const LIST_TTL_MS = 3_600_000; // the tools do not change while the process lives
 const PROGRESS_MS = 1000;
 const UNREAD_EXIT_MS = 2000; // at stdin's end we leave at once; only answers that the client has not yet taken are waited for so long
-const UNREAD_PAUSE = 1024 * 1024; // unread answers before stdin is read no further
+const UNREAD_PAUSE = 1024 * 1024; // unread answers before stdin is read no further, and what of stdin may wait then
+const UNREAD_CAP = 64 * 1024 * 1024; // unread answers of calls that were under way already
+const RUNNING_CAP = 4096;
 const READY_MS = 60_000; // a Host finds or starts a Client within this
 const STATUS_MS = 3000;
 const HOST_END_MS = 10_000;
@@ -162,13 +164,19 @@ async function devtoolsStatus(_args: Json, run: Run): Promise<Json> {
   const client = await asked;
   if (Array.isArray(ofHost)) warnings.push(...ofHost.map(String));
   if (auditProblem) warnings.push(auditProblem);
-  if (workspaceFiles().startsWith(runtimeDir())) warnings.push(`${options.workspace}/.devtools cannot be used (read-only, foreign or a link): files of this workspace are in ${workspaceFiles()}`);
+  let devtools: string | null = null;
+  try {
+    devtools = workspaceFiles();
+    if (path.dirname(devtools) !== options.workspace) warnings.push(`${options.workspace}/.devtools cannot be used (read-only, foreign or a link): files of this workspace are in ${devtools}`);
+  } catch (error) {
+    warnings.push(`there is no place for files: ${messageOf(error)}`);
+  }
   return {
     mcp: { pid: process.pid, version: VERSION, protocol: PROTOCOL, node: process.version, workspace: options.workspace, client: caller },
     host,
     client,
     powers: { exec: false },
-    paths: { runtime: runtimeDir(), devtools: workspaceFiles(), audit: audit?.file ?? null },
+    paths: { runtime: runtimeDir(), devtools, audit: audit?.file ?? null },
     warnings,
   };
 }
@@ -751,6 +759,8 @@ function onLine(line: string): void {
   }
 }
 
+const reader = new LineReader(LINE_CAP, onLine, (problem) => sendError(undefined, problem));
+
 type Reply = (answer: Json | undefined) => void; // undefined: nothing is to be said
 
 function onMessage(message: unknown, reply: Reply): void {
@@ -766,6 +776,7 @@ function onMessage(message: unknown, reply: Reply): void {
     return reply(undefined);
   }
   if (running.has(rightId)) return reply(errorAnswer(rightId, new RpcError(-32600, 'Invalid Request: this id is still in use')));
+  if (running.size >= RUNNING_CAP) return reply(errorAnswer(rightId, failure('E_BUSY', `over ${RUNNING_CAP} requests are under way: wait for some`)));
   const request: Request = { id: rightId, modern: false, meta: {}, abort: new Cancel(), level: LEVELS.length };
   const finish = (answer: Json): void => {
     if (running.get(rightId) !== request) return reply(undefined); // cancelled: nothing more is said of it
@@ -850,11 +861,37 @@ function send(value: Json | Json[] | undefined): void {
   if (isTooLong(text) && !Array.isArray(value) && isId(value.id)) text = JSON.stringify(errorAnswer(value.id, failure('E_TOO_LARGE', 'the answer is over 16 MiB: ask for less')));
   writeOut(`${text}\n`);
   const unread = process.stdout.writableLength;
-  if (unread > UNREAD_PAUSE && !process.stdin.isPaused()) {
-    process.stdin.pause(); // a client that does not read is not listened to
-    process.stdout.once('drain', () => process.stdin.resume());
+  if (unread > UNREAD_CAP) return detach(`the client does not read: ${unread} bytes unsent`, true);
+  if (unread <= UNREAD_PAUSE || stdin.waiting) return;
+  stdin.waiting = true; // a client that does not read is not listened to
+  process.stdout.once('drain', onDrain);
+}
+
+/** What came on stdin while answers were not taken. Its end comes after it. */
+const stdin = { waiting: false, ended: false, chunks: [] as Buffer[], size: 0 };
+
+function onStdin(chunk: Buffer): void {
+  if (!stdin.waiting) return reader.push(chunk);
+  stdin.chunks.push(chunk);
+  stdin.size += chunk.length;
+  if (stdin.size > UNREAD_PAUSE) process.stdin.pause();
+}
+
+function onDrain(): void {
+  stdin.waiting = false;
+  for (let chunk = stdin.chunks.shift(); chunk; chunk = stdin.chunks.shift()) {
+    stdin.size -= chunk.length;
+    reader.push(chunk);
+    if (stdin.waiting) return; // again
   }
-  if (unread > UNSENT_CAP + LINE_CAP) detach(`the client does not read: ${unread} bytes unsent`, true);
+  process.stdin.resume();
+  if (stdin.ended) detach('stdin ended');
+}
+
+function onStdinEnd(): void {
+  stdin.ended = true;
+  if (!stdin.waiting) detach('stdin ended');
+  else setTimeout(() => detach('stdin ended, and answers are not read'), UNREAD_EXIT_MS);
 }
 
 /** The one way out. Host, Client and all they hold stay; answers that are computed are written. */
@@ -874,11 +911,10 @@ function detach(reason: string, problem = false): void {
 function serveStdio(): void {
   console.log = console.info = console.debug = console.error;
   process.stdout.write = ((chunk: string | Uint8Array) => process.stderr.write(chunk)) as typeof process.stdout.write; // the callback forms are not used by printing
-  process.stdout.on('error', () => detach('stdout is closed'));
+  process.stdout.removeAllListeners('error').on('error', () => detach('stdout is closed'));
   process.stderr.on('error', () => {}); // nobody reads our log: no reason to end
-  const reader = new LineReader(LINE_CAP, onLine, (problem) => sendError(undefined, problem));
-  process.stdin.on('data', (chunk: Buffer) => reader.push(chunk));
-  process.stdin.on('end', () => detach('stdin ended'));
+  process.stdin.on('data', onStdin);
+  process.stdin.on('end', onStdinEnd);
   process.stdin.on('error', (error) => detach(`stdin: ${error.message}`, true));
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => detach(signal));
   process.on('uncaughtException', (error) => log('error', `uncaught: ${error?.stack ?? String(error)}`));
@@ -922,9 +958,10 @@ function usageError(text: string): never {
 }
 
 function main(argv: string[]): void {
+  process.stdout.on('error', () => process.exit(1)); // `audit | head`; the server has its own below
   const words: string[] = [];
   let verify = false;
-  let workspace = process.cwd();
+  let workspace = '.';
   for (let i = 0; i < argv.length; i++) {
     const [word = '', inline] = (argv[i] ?? '').split(/=(.*)/s);
     const value = (): string => (inline ?? argv[++i]) || usageError(`${word} needs a value`);
@@ -959,7 +996,6 @@ function printAudit(verify: boolean): void {
   const own = path.join(options.workspace, '.devtools', 'audit');
   const dir = fs.existsSync(own) ? own : path.join(runtimeDir(), `workspace-${shortHash(options.workspace)}`, 'audit');
   const chains = new Map<string, Array<{ part: number; file: string }>>();
-  process.stdout.on('error', () => process.exit()); // `audit | head`
   for (const file of fs.statSync(dir, { throwIfNoEntry: false })?.isDirectory() ? fs.readdirSync(dir).sort() : []) {
     const [, base, part] = /^(.+?)(?:\.(\d+))?\.jsonl$/.exec(file) ?? [];
     if (base) chains.set(base, [...(chains.get(base) ?? []), { part: Number(part ?? 1), file }]);
@@ -968,19 +1004,36 @@ function printAudit(verify: boolean): void {
   let broken = 0;
   for (const [base, parts] of chains) {
     parts.sort((a, b) => a.part - b.part);
-    const report = verifyAudit(parts.map(({ file }) => fs.readFileSync(path.join(dir, file), 'utf8')), parts[0]?.part);
+    const report = verifyAudit(parts.map(({ file }) => readAudit(path.join(dir, file))), parts[0]?.part);
     if (verify) {
       const chained = report.problems.filter((problem) => !/torn|any more/.test(problem));
       broken += chained.length;
       process.stdout.write(`${base}: ${report.lines} records, ${chained.length ? 'BROKEN' : 'chain intact'}, ${report.unknown.length} calls with unknown outcome\n`);
     } else {
-      for (const entry of report.entries) process.stdout.write(`${auditLine(base, entry)}\n`);
+      for (const entry of report.entries) process.stdout.write(`${printable(auditLine(base, entry))}\n`);
     }
-    for (const problem of report.problems) process.stdout.write(`  ${problem}\n`);
-    for (const call of report.unknown) process.stdout.write(`  outcome unknown: ${call}\n`);
+    for (const problem of report.problems) process.stdout.write(`  ${printable(problem)}\n`);
+    for (const call of report.unknown) process.stdout.write(`  outcome unknown: ${printable(call)}\n`);
   }
   process.exitCode = broken ? 1 : 0;
 }
+
+/** A file of the log; one that is not ours (a link, a FIFO) is not read. */
+function readAudit(file: string): string {
+  try {
+    const fd = openPrivate(file, fs.constants.O_RDONLY);
+    try {
+      return fs.readFileSync(fd, 'utf8');
+    } finally {
+      fs.closeSync(fd);
+    }
+  } catch (error) {
+    return `${messageOf(error)}\n`; // no record, and so reported as one that is broken
+  }
+}
+
+/** Text from a file that others may have written, for a terminal. */
+const printable = (text: string): string => text.replace(/[\x00-\x1f\x7f-\x9f]/g, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`);
 
 function auditLine(base: string, entry: Json): string {
   const { at, call, tool, kind, ok, ms, error } = entry;

@@ -8,7 +8,7 @@ import path from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import {
   LINE_CAP, LineReader, RpcError, accept, claim, connect, devtoolsDir, errorName, failure, isListening, isObject, messageProblem, openPrivate,
-  parseLine, pipePath, privateDir, readKey, writePrivate, type Connection, type Handler,
+  parseLine, pipePath, privateDir, readKey, runtimeDir, writePrivate, type Connection, type Handler,
 } from '../bootstrap.js';
 import { World, checkFrames, root, waitFor } from './lib.ts';
 
@@ -381,6 +381,25 @@ test('a workspace that is a root, read-only or has a link for .devtools uses the
   fs.mkdirSync(linked);
   fs.symlinkSync(world.home, path.join(linked, '.devtools'));
   for (const workspace of ['/', '/proc', linked]) assert.ok(devtoolsDir(workspace, world.dir).startsWith(world.dir), workspace);
+});
+
+test('an XDG_RUNTIME_DIR that is relative, missing or not ours is not used', () => {
+  const { VSCODE_DEVTOOLS_DIR: own, XDG_RUNTIME_DIR: before } = process.env;
+  delete process.env.VSCODE_DEVTOOLS_DIR;
+  const xdg = path.join(world.home, 'xdg');
+  fs.mkdirSync(xdg);
+  for (const [value, used] of [[xdg, true], ['relative', false], ['/no/such', false], ['', false]] as const) {
+    process.env.XDG_RUNTIME_DIR = value;
+    assert.equal(runtimeDir() === path.join(xdg, 'vscode-devtools'), used, value);
+  }
+  if (process.getuid?.() === 0) {
+    process.env.XDG_RUNTIME_DIR = xdg;
+    fs.chownSync(xdg, 1, 1);
+    assert.match(runtimeDir(), /vscode-devtools-0$/);
+  }
+  process.env.VSCODE_DEVTOOLS_DIR = own;
+  if (before === undefined) delete process.env.XDG_RUNTIME_DIR;
+  else process.env.XDG_RUNTIME_DIR = before;
 });
 
 test('socket paths over 103 bytes are refused with what to set', () => {

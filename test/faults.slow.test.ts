@@ -127,6 +127,24 @@ test('kill -9 of Host or Client under 50 calls: every call is answered with a st
   }
 });
 
+test('a Client that no Host holds for 10 s ends itself and leaves no socket', async () => {
+  const world = new World('l');
+  try {
+    const server = world.mcp();
+    await server.initialize();
+    const { host, client } = await statusOf(server);
+    server.child.kill('SIGKILL'); // it would start another Host
+    await server.exit();
+    kill(Number(host), 'SIGKILL');
+    const alone = performance.now();
+    await waitFor(() => !world.processes().some(({ pid }) => pid === client), 'the Client to end', 20_000);
+    assert.ok(performance.now() - alone > 9000, 'not before a next Host had its chance');
+    assert.deepEqual(world.sockets().filter((file) => file.startsWith('client')), []);
+  } finally {
+    await world.end();
+  }
+});
+
 const isStatus = (result: Json): boolean => 'host' in result && 'client' in result;
 
 test('the audit log rotates at its cap, keeps the chain over its files, and verifies', async () => {

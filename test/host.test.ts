@@ -124,16 +124,6 @@ test('a Host that was killed is replaced by a connected MCP server by itself, an
   }
 });
 
-test('a Client that no Host holds for 10 s ends itself and leaves no socket', async () => {
-  const host = await startHost();
-  const { clientPid } = await ready(host);
-  kill(pids('host')[0] ?? 0, 'SIGKILL');
-  const alone = performance.now();
-  await waitFor(async () => (await identify(Number(clientPid))) === undefined, 'the Client to end', 20_000);
-  assert.ok(performance.now() - alone > 9000, 'not before a next Host had its chance');
-  assert.deepEqual(world.sockets().filter((file) => file.startsWith('client')), []);
-});
-
 test('a headless Host that nobody uses ends with its Client, session and sockets', async () => {
   const host = await startHost({ VSCODE_DEVTOOLS_IDLE_MS: '1000' });
   await ready(host);
@@ -271,6 +261,34 @@ test('sockets of Clients that were killed and never came back are swept by the n
   const next = await startHost();
   await waitFor(() => world.sockets().length === 2, 'the sweep');
   assert.deepEqual((await status(next)).clients, []);
+});
+
+test('a displaced Host leaves its Client and the name to its successor', async () => {
+  const client = await server();
+  const before = await client.call('devtools_status');
+  await client.close();
+  for (const file of world.sockets()) if (file.startsWith('host')) fs.rmSync(path.join(world.dir, file));
+  const next = await server();
+  const during = await next.call('devtools_status');
+  assert.notEqual(body(during, 'host').pid, body(before, 'host').pid);
+  await gone(body(before, 'host').pid);
+  const after = await next.call('devtools_status');
+  for (const status of [during, after]) assert.deepEqual([body(status, 'client').pid, body(status, 'host').pid], [body(before, 'client').pid, body(during, 'host').pid]);
+  assert.deepEqual(world.sockets().filter((file) => file.startsWith('host')), ['host.1.sock', 'host.sock']);
+  assert.equal(session().clientPid, body(before, 'client').pid);
+});
+
+test('a key that was removed is put back; where it is another, Host and Client stand down', async () => {
+  const host = await startHost();
+  await ready(host);
+  const file = path.join(world.dir, 'key');
+  const key = fs.readFileSync(file, 'utf8');
+  fs.rmSync(file);
+  await waitFor(() => fs.existsSync(file), 'the key to be back');
+  assert.equal(fs.readFileSync(file, 'utf8'), key);
+  fs.writeFileSync(file, 'f'.repeat(64));
+  await waitFor(() => world.processes().length === 0, 'both to end');
+  assert.deepEqual(world.sockets(), []);
 });
 
 // ---------------------------------------------------------------------------------------------------- version rule

@@ -261,7 +261,7 @@ export async function checkFrames(feed: (frames: Buffer[]) => Promise<void>): Pr
   const known: unknown = fs.existsSync(seedsFile) ? JSON.parse(fs.readFileSync(seedsFile, 'utf8')) : [];
   const seeds = Array.isArray(known) ? known.map(Number) : [];
   for (const seed of seeds) await fc.assert(property, { numRuns: 200, seed });
-  const result = await fc.check(property, { numRuns: Number(process.env.FRAMES ?? 20_000) / 100 });
+  const result = await fc.check(property, { numRuns: Number(process.env.FRAMES ?? 5000) / 100 });
   if (!result.failed) return;
   fs.writeFileSync(seedsFile, `${JSON.stringify([...seeds, result.seed])}\n`);
   throw new Error(fc.defaultReportMessage(result));

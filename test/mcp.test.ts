@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
@@ -232,6 +233,35 @@ test('a client that never reads is not listened to until it does, and gets every
   assert.equal(code, 0);
   const ids = text.trimEnd().split('\n').map((line) => JSON.parse(line).id);
   assert.deepEqual(ids, [...Array.from({ length: sent }, (_, index) => index + 1)]);
+});
+
+test('a client that closes stdin and reads nothing does not keep the server', async () => {
+  const child = spawn(process.execPath, [serverFile, '--workspace', world.workspace], { env: world.env(), stdio: ['pipe', 'pipe', 'inherit'] });
+  child.stdin.end(Array.from({ length: 1500 }, (_, id) => `${JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/list', params: modern() })}\n`).join(''));
+  const [code] = await once(child, 'exit', { signal: AbortSignal.timeout(20_000) });
+  assert.equal(code, 0);
+});
+
+test('a burst of calls is answered whole, and beyond the cap each with E_BUSY', async () => {
+  const slow = slowClient(world);
+  const client = world.mcp({ file: slow.file });
+  await client.initialize();
+  const calls = Array.from({ length: 5000 }, () => client.request('tools/call', { name: 'devtools_status' }));
+  await waitFor(() => client.messages.filter((message) => 'error' in message).length === 5000 - 4096, 'the refusals');
+  fs.writeFileSync(slow.release, '');
+  const answers = await Promise.all(calls);
+  assert.equal(answers.filter((answer) => 'result' in answer).length, 4096);
+  for (const { error } of answers) assert.ok(error === undefined || (isObject(error) && isObject(error.data) && error.data.code === 'E_BUSY'));
+});
+
+test('NODE_OPTIONS of the server is not passed on to what outlives it', async () => {
+  const client = world.mcp({ env: { NODE_OPTIONS: '--inspect=127.0.0.1:0' } });
+  await client.initialize();
+  await client.call('devtools_status');
+  for (const { pid, role } of world.processes()) {
+    const environment = fs.readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0');
+    assert.equal(environment.some((line) => line.startsWith('NODE_OPTIONS=')), role === 'mcp', role);
+  }
 });
 
 test('a client that writes a byte at a time is answered, and stdin closed in the middle of a line ends it cleanly', async () => {
@@ -506,6 +536,19 @@ test('a changed, removed, added or torn record is found, and a call without resu
   const verified = cli('audit', '--verify');
   assert.equal(verified.code, 1);
   assert.match(verified.out, /BROKEN/);
+});
+
+test('audit does not wait for a FIFO, follow a link, or print control characters', () => {
+  const dir = path.join(world.workspace, '.devtools', 'audit');
+  fs.mkdirSync(dir, { recursive: true, mode: 0o700 });
+  spawnSync('mkfifo', ['-m', '600', path.join(dir, 'a-1.jsonl')]);
+  fs.symlinkSync('/etc/passwd', path.join(dir, 'b-1.jsonl'));
+  fs.writeFileSync(path.join(dir, 'c-1.jsonl'), '{"seq":1,"prev":"","kind":"intent","call":"\\u001b[2J","tool":"x\\nfake","at":"y"}\n', { mode: 0o600 });
+  const { out, code } = cli('audit');
+  assert.equal(code, 0);
+  assert.ok(!/root:|\x1b|^fake/m.test(out), out);
+  assert.match(out, /\\x1b\[2J -> x\\x0afake/);
+  assert.equal(cli('audit', '--verify').code, 1);
 });
 
 test('long arguments are cut in the log, with their length and hash', () => {
