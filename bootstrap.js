@@ -49,7 +49,7 @@ const OWN_NAME_MS = 2000; // how often a claimed name is checked to be still our
 const ADOPT_MS = 10_000; // a Client that no Host holds for this long ends itself
 const IDLE_MS = 30 * 60_000; // a headless Host that nobody has used for this long ends itself
 const START_MS = 15_000; // a role says that it is ready within this
-const STOP_MS = 5000; // what a role may take to clean up before the process ends all the same
+const STOP_MS = 8000; // what a role may take to clean up before the process ends all the same
 
 const WINDOWS = process.platform === 'win32';
 
@@ -79,14 +79,14 @@ function errorName(error) {
 const messageOf = (error) => (error instanceof Error ? error.message : String(error));
 
 // The fault loop of the tests names a step, a way to fail there, and a file that shows that it was reached:
-// VSCODE_DEVTOOLS_FAULT=kill:host.claim.linked:/tmp/reached.
+// VSCODE_DEVTOOLS_FAULT=kill:host.claim.linked:/tmp/reached. `once` kills only the first that comes there.
 const [faultKind, faultStep, faultFile] = (process.env.VSCODE_DEVTOOLS_FAULT ?? '').split(':');
 let actor = 'mcp'; // serve() says otherwise
 /** @param {string} name */
 function step(name) {
-  if (faultStep !== `${actor}.${name}`) return;
+  if (faultStep !== `${actor}.${name}` || (faultKind === 'once' && fs.existsSync(faultFile ?? ''))) return;
   if (faultFile) fs.writeFileSync(faultFile, '');
-  if (faultKind === 'kill') process.kill(process.pid, 'SIGKILL');
+  if (faultKind === 'kill' || faultKind === 'once') process.kill(process.pid, 'SIGKILL');
   if (faultKind === 'stop') process.kill(process.pid, 'SIGSTOP');
   if (faultKind === 'error') throw new Error(`fault injected at ${name}`);
 }
@@ -860,7 +860,7 @@ async function sweep(dir, name, mine) {
 
 /** What a role's bundle gets, and what it may set.
  * @typedef {object} Role
- * @property {'host' | 'client'} role
+ * @property {RoleName} role
  * @property {string} dir the runtime directory
  * @property {string} key
  * @property {string} pipe the pipe that this process holds
@@ -876,17 +876,24 @@ async function sweep(dir, name, mine) {
  * @property {() => void} onPeers somebody connected or left
  */
 
-/** The name that the Client of a workspace claims. @param {string} workspace */
-const clientPipeName = (workspace) => `client-${shortHash(workspace)}`;
+/** @typedef {'host' | 'client' | 'debug'} RoleName */
+
+/** The name that a role claims: one Host a user, one Client and one debug process a workspace.
+ * @param {RoleName} roleName @param {string} workspace */
+const pipeName = (roleName, workspace) => (roleName === 'host' ? 'host' : `${roleName}-${shortHash(workspace)}`);
+
+/** What the tags of a workspace's terminals begin with: those of another runtime directory are another Host's.
+ * @param {string} runtime @param {string} workspace */
+const tagPrefix = (runtime, workspace) => `t-${shortHash(`${runtime}\0${workspace}`)}-`;
 
 /** Claims the role's name and serves it; undefined if a living process has it.
- * @param {'host' | 'client'} roleName @param {{workspace?: string, vscode?: unknown, log?: (text: string) => void, exit: () => void}} options
+ * @param {RoleName} roleName @param {{workspace?: string, vscode?: unknown, log?: (text: string) => void, exit: () => void}} options
  * @returns {Promise<Role | undefined>} */
 async function serve(roleName, { workspace = '', vscode, log, exit }) {
   actor = roleName;
   const dir = privateDir(runtimeDir());
   const key = readKey(dir);
-  const name = roleName === 'host' ? 'host' : clientPipeName(workspace);
+  const name = pipeName(roleName, workspace);
   /** @type {net.Socket[]} callers that come while the role's bundle is still loading */
   const early = [];
   /** @type {(socket: net.Socket) => void} */
@@ -930,17 +937,17 @@ async function serve(roleName, { workspace = '', vscode, log, exit }) {
     }
   }
 
-  // A Client lives while a Host holds it, a headless Host while anybody uses it or it owns something alive.
+  // A Client (or debug process) lives while a Host holds it, a headless Host while anybody uses it or it owns something alive.
   function watchUse() {
     role.onPeers();
     clearTimeout(lonely);
     const keepers = [...role.peers].filter((peer) => roleName === 'host' || peer.hello.as === 'host');
     if (keepers.length || stopping || (vscode && roleName === 'host')) return;
-    const patience = roleName === 'client' ? ADOPT_MS : Number(process.env.VSCODE_DEVTOOLS_IDLE_MS) || IDLE_MS;
+    const patience = roleName !== 'host' ? ADOPT_MS : Number(process.env.VSCODE_DEVTOOLS_IDLE_MS) || IDLE_MS;
     lonely = setTimeout(() => {
       const busy = roleName === 'host' ? role.busyWith() : '';
       if (busy) return watchUse(); // again in a while
-      void role.stop(roleName === 'client' ? `no Host has held this Client for ${patience} ms` : `unused for ${patience} ms`);
+      void role.stop(roleName !== 'host' ? `no Host has held this ${roleName} for ${patience} ms` : `unused for ${patience} ms`);
     }, patience);
   }
 
@@ -991,11 +998,11 @@ async function serve(roleName, { workspace = '', vscode, log, exit }) {
   return role;
 }
 
-/** `node bootstrap.js host|client [workspace]`. Its starter reads one line: {"ready":pid} or {"lost":true} or {"error":...}.
+/** `node bootstrap.js host|client|debug [workspace]`. Its starter reads one line: {"ready":pid} or {"lost":true} or {"error":...}.
  * @param {string[]} argv */
 async function main([roleName, workspace = '']) {
-  if (roleName !== 'host' && roleName !== 'client') {
-    process.stderr.write('usage: node bootstrap.js host | client <workspace>\n');
+  if (roleName !== 'host' && roleName !== 'client' && roleName !== 'debug') {
+    process.stderr.write('usage: node bootstrap.js host | client <workspace> | debug <workspace>\n');
     process.exit(2);
   }
   process.stdout.on('error', () => {}); // the starter may be gone: that is no reason to end
@@ -1019,9 +1026,9 @@ async function main([roleName, workspace = '']) {
 }
 
 /** Starts a role in a process of its own that outlives this one, and waits for its word. A role that lost its name to
- * another process counts as started: then that one is it. @param {'host' | 'client'} roleName @param {string} workspace @param {string} dir */
+ * another process counts as started: then that one is it. @param {RoleName} roleName @param {string} workspace @param {string} dir */
 function startRole(roleName, workspace, dir) {
-  const log = path.join(dir, `${roleName === 'host' ? 'host' : clientPipeName(workspace)}.log`);
+  const log = path.join(dir, `${pipeName(roleName, workspace)}.log`);
   return new Promise((/** @type {(value: void) => void} */ resolve, reject) => {
     step(`starting.${roleName}`);
     /** @type {NodeJS.ProcessEnv} */
@@ -1073,7 +1080,7 @@ module.exports = {
   RpcError, failure, errorName, messageOf, step,
   runtimeDir, privateDir, openPrivate, writePrivate, readKey, devtoolsDir, shortHash, openLog,
   LineReader, isObject, isId, isTooLong, parseLine, messageProblem, deadline,
-  Peer, Call, accept, connect, claim, isListening, listen, pipePath, clientPipeName, serve, startRole,
+  Peer, Call, accept, connect, claim, isListening, listen, pipePath, pipeName, tagPrefix, serve, startRole,
   activate, deactivate,
 };
 

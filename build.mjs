@@ -21,6 +21,7 @@ const BUNDLES = {
   mcp: ['mcp.ts'],
   host: ['host.ts', 'ledger.ts'],
   client: ['client.ts'],
+  debug: ['debug.ts'],
 };
 
 /** bootstrap.js stands beside dist/ and is required from there. */

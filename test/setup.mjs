@@ -1,7 +1,8 @@
 // test/setup.mjs: installs what the tests run against into .cache/peers, pinned by test/peers/package-lock.json.
 // Does nothing when it is there already. `--bench` adds the peers that only the benchmark compares with.
 //
-// No package's own install script runs. Nothing is installed outside this directory.
+// No package's own install script runs. Outside this directory only Debian packages that are missing are installed (the
+// shells, programs and debug adapters that the tools are tried with), and only as root.
 
 import { spawnSync } from 'node:child_process';
 import crypto from 'node:crypto';
@@ -13,6 +14,27 @@ const here = path.dirname(fileURLToPath(import.meta.url));
 const target = path.join(here, '..', '.cache', 'peers');
 const stampFile = path.join(target, 'installed');
 const bench = process.argv.includes('--bench');
+
+const PROGRAMS = {
+  bash: 'bash', zsh: 'zsh', dash: 'dash', script: 'bsdutils', python3: 'python3', less: 'less', git: 'git',
+  // Debug adapters and what their programs are made with. A library is known by a file of it.
+  '../lib/python3/dist-packages/debugpy/__init__.py': 'python3-debugpy', ruby: 'ruby', dlv: 'delve', go: 'golang-go', 'lldb-dap-19': 'lldb-19', gcc: 'gcc', '../include/stdio.h': 'libc6-dev',
+};
+const missing = Object.entries(PROGRAMS).filter(([program]) => !['/usr/bin', '/bin'].some((dir) => fs.existsSync(path.join(dir, program)))); // where any user finds them
+if (missing.length && process.platform === 'linux') installPrograms(missing.map(([, from]) => from));
+
+function installPrograms(names) {
+  if (process.getuid() !== 0) {
+    console.error(`setup: the tests need ${names.join(', ')}; as root: apt-get install -y ${names.join(' ')}`);
+    process.exit(1);
+  }
+  console.log(`setup: installing ${names.join(', ')}`);
+  const options = { stdio: ['ignore', 'ignore', 'inherit'], env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } };
+  const install = () => spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...names], options).status === 0;
+  if (install() || (spawnSync('apt-get', ['update', '-qq'], options).status === 0 && install())) return;
+  console.error(`setup: apt-get install ${names.join(' ')} failed`);
+  process.exit(1);
+}
 
 const wanted = crypto.createHash('sha256').update(fs.readFileSync(path.join(here, 'peers', 'package-lock.json'))).digest('hex');
 const [there = '', kind = ''] = fs.existsSync(stampFile) ? fs.readFileSync(stampFile, 'utf8').split(' ') : [];

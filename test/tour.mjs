@@ -17,7 +17,8 @@ const server = path.join(root, 'dist', 'mcp.js');
 const home = fs.mkdtempSync(path.join(os.tmpdir(), 'vdt-tour-'));
 const workspace = path.join(home, 'workspace');
 fs.mkdirSync(workspace);
-const env = { ...process.env, VSCODE_DEVTOOLS_DIR: path.join(home, 'run') };
+const jsDebug = path.join(root, '.cache', 'peers', 'node_modules', '@debugmcp', 'mcp-debugger', 'dist', 'vendor', 'js-debug', 'vsDebugServer.js'); // if the tests have installed it
+const env = { ...process.env, HOME: home, VSCODE_DEVTOOLS_DIR: path.join(home, 'run'), ...(fs.existsSync(jsDebug) && !process.env.VSCODE_DEVTOOLS_JS_DEBUG && { VSCODE_DEVTOOLS_JS_DEBUG: jsDebug }) }; // no rc file: the same everywhere
 const servers = new Set();
 
 const DIM = 2;
@@ -65,8 +66,29 @@ async function call(connection, name, args = {}) {
   const { content, structuredContent, isError } = await connection.request('tools/call', { name, arguments: args });
   show('<', isError ? RED : GREEN, content[0].text);
   const { active, orphaned } = structuredContent.ledger;
-  show(' ', DIM, `${(performance.now() - started).toFixed(1)} ms; ledger: ${active.length} active, ${orphaned.length} orphaned`);
+  const shown = active.map((one) => `${one.terminal ?? one.session} ${one.command}${one.children.count ? ` + ${one.children.count}` : ''}`).concat(orphaned.map((one) => `ORPHANED ${one.pid} ${one.command}`));
+  show(' ', DIM, `${(performance.now() - started).toFixed(1)} ms; ledger: ${shown.join(', ') || 'nothing'}`);
   return structuredContent;
+}
+
+/** Calls a tool without a word. */
+async function quietly(connection, name, args = {}) {
+  return (await connection.request('tools/call', { name, arguments: args })).structuredContent;
+}
+
+/** Looks again until there is something, up to a deadline. */
+async function until(look) {
+  const giveUpAt = performance.now() + ANSWER_MS;
+  for (;;) {
+    const found = await look();
+    if (found) return found;
+    if (performance.now() > giveUpAt) throw new Error('waited in vain');
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+function expect(isTrue, what) {
+  if (!isTrue) throw new Error(`not as it should be: ${what}`);
 }
 
 async function end({ child }) {
@@ -81,39 +103,87 @@ function cli(...args) {
   show(' ', DIM, (stdout + stderr).trimEnd());
 }
 
+const SHOPS = {
+  nodejs: { name: 'shop.js', text: "const cart = [{ item: 'tea', price: 5 }, { item: 'cup', price: '7' }, { item: 'pot', price: 9 }];\nlet total = 0;\nfor (const { item, price } of cart) {\n  total += price;\n}\nconsole.log('total:', total);\n", condition: "typeof price !== 'number'", wonder: 'total + price' },
+  python: { name: 'shop.py', text: "cart = [('tea', 5), ('cup', '7'), ('pot', 9)]\ntotal = 0\nfor item, price in cart:\n    total += len(price) if isinstance(price, str) else price\nprint('total:', total)\n", condition: 'not isinstance(price, int)', wonder: 'len(price), int(price)' },
+};
+
+/** Debugs in the first language whose adapter is here; the language, or '' if there is none. */
+async function debugBuggy(connection) {
+  for (const [language, { name, text, condition, wonder }] of Object.entries(SHOPS)) {
+    fs.writeFileSync(path.join(workspace, name), text);
+    const started = await call(connection, 'debug_start', { language, program: name, session: 'shop', breakpoints: [{ file: name, line: 4, condition }] });
+    if (started.error?.code === 'E_NO_ADAPTER') continue; // the answer says how to get it
+    expect(started.state === 'STOPPED', 'a stop at the breakpoint');
+    await call(connection, 'debug_variables', { scope: language === 'nodejs' ? 'block' : 'local' });
+    await call(connection, 'debug_evaluate', { expression: wonder });
+    return language;
+  }
+  show(' ', YELLOW, 'no debug adapter is on this machine: the answers above say what was looked for and how to get one');
+  return '';
+}
+
 async function tour() {
   say('1. An MCP client starts the server and asks for its tools');
   const first = await startServer();
   const { tools } = await first.request('tools/list');
-  for (const { name, title } of tools) show('<', GREEN, `${name}: ${title}`);
+  show('<', GREEN, tools.map(({ name }) => name).join(', ').replace(/(.{80,110}?) /g, '$1\n'));
 
-  say('2. The first call starts a Host and a Client that live on their own');
-  const before = await call(first, 'devtools_status');
+  say('2. A command that fails: one call, one answer, the true exit code');
+  const failing = await call(first, 'terminal_run', { command: 'echo checking; ls /nowhere; (exit 3)' });
+  expect(failing.status === 'completed' && failing.exitCode === 3, 'exit code 3');
 
-  say('3. A wrong call is answered with what to do');
-  await call(first, 'devtools_status', { verbose: true });
+  say('3. A command that asks is not waited for in vain: it is answered');
+  const asking = await call(first, 'terminal_run', { command: 'printf "Delete everything? [y/N] "; read answer; echo "you said $answer"' });
+  expect(asking.status === 'waiting_for_input', 'a question');
+  await call(first, 'terminal_input', { name: 'default', text: 'n' });
 
-  say('4. The server ends; another one finds the same Host and Client');
-  await end(first);
+  say('4. A server runs in the background; the ledger of every answer names it until it is ended');
+  fs.writeFileSync(path.join(workspace, 'server.js'), "require('node:http').createServer().listen(0, '127.0.0.1')");
+  const web = await call(first, 'terminal_run', { command: 'node server.js', name: 'web', waitMode: 'background' });
+  const inTree = await until(async () => (await quietly(first, 'process_list')).active.find((one) => one.commandLine === 'node server.js'));
+  await call(first, 'process_kill', { pid: inTree.pid });
+
+  say('5. A program that adds up wrongly: the debugger stops where a price is no number, and shows why');
+  const language = await debugBuggy(first);
+
+  say('6. The MCP server dies while a command runs and a program is stopped; the next one finds both');
+  await call(first, 'terminal_run', { command: 'echo begun; sleep 1; echo done', waitMode: 'background' });
+  first.child.kill('SIGKILL');
+  servers.delete(first.child);
   const second = await startServer();
-  const after = await call(second, 'devtools_status');
-  const same = before.host.pid === after.host.pid && before.client.pid === after.client.pid;
-  if (!same) throw new Error('Host or Client did not survive the restart of the MCP server');
-  show('=', YELLOW, `Host ${after.host.pid} and Client ${after.client.pid} are the same processes as before`);
-  await end(second);
+  const survived = await call(second, 'terminal_wait');
+  expect(survived.output === 'begun\ndone\n' && survived.pid === failing.pid, 'the same terminal, with all its output');
+  if (language) {
+    const stopped = await call(second, 'debug_status', { session: 'shop' });
+    expect(stopped.state === 'STOPPED', 'still stopped');
+    const ended = await call(second, 'debug_continue', { session: 'shop', wait: true });
+    expect(ended.state === 'TERMINATED', 'the end of the program');
+  }
 
-  say('5. Every call that ran was written down before; a refused one is noted');
-  cli('audit');
+  say('7. Even Host and Client are killed; what they left is found, and ended');
+  await call(second, 'terminal_run', { command: 'sleep 1000', name: 'web', waitMode: 'background' });
+  const { host, client } = await quietly(second, 'devtools_status');
+  for (const { pid } of [client, host]) process.kill(pid, 'SIGKILL'); // the tour's own
+  await end(second);
+  const third = await startServer();
+  const found = await call(third, 'process_list');
+  expect(found.orphaned.some((one) => one.commandLine === 'sleep 1000'), 'the orphan');
+  const ended = await call(third, 'process_kill_orphans');
+  expect(ended.failed.length === 0 && web.status === 'running', 'its end');
+  await end(third);
+
+  say('8. Every call was written down before it ran');
   cli('audit', '--verify');
 
-  say('6. To use it in VS Code, put this into .vscode/mcp.json of your workspace');
+  say('9. To use it in VS Code, put this into .vscode/mcp.json of your workspace');
   print(GREEN, createRequire(import.meta.url)(server).mcpJson().replaceAll(root, drawing ? '/path/to/vscode-devtools' : root));
 }
 
 /** The tour as a picture of a terminal. */
 function svg() {
   const fill = { [BOLD]: '#ffffff', [DIM]: '#8b949e', [RED]: '#ff7b72', [GREEN]: '#7ee787', [YELLOW]: '#f2cc60', [CYAN]: '#79c0ff' };
-  const escape = (text) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+  const escape = (text) => (text.length > 126 ? `${text.slice(0, 125)}…` : text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
   const rows = drawn.slice(1).map(([code, text], row) => `<text x="16" y="${30 + row * 18}" fill="${fill[code]}"${code === BOLD ? ' font-weight="bold"' : ''}>${escape(text)}</text>`);
   const height = 30 + drawn.length * 18;
   return `<svg xmlns="http://www.w3.org/2000/svg" width="1020" height="${height}" font-family="ui-monospace, Menlo, Consolas, monospace" font-size="13" xml:space="preserve">
@@ -140,7 +210,7 @@ for (const [signal, code] of [['SIGINT', 130], ['SIGTERM', 143], ['SIGHUP', 129]
 }
 try {
   await tour();
-  say(`7. Nothing is left running: ${cleanUp()}`);
+  say(`10. Nothing is left running: ${cleanUp()}`);
   if (drawing) fs.writeFileSync(process.argv[process.argv.indexOf('--svg') + 1], svg());
 } catch (error) {
   console.error(`the tour failed: ${error.message}`);
