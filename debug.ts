@@ -743,6 +743,7 @@ class Session {
   private isProcessGone = true;
   private finishing: Promise<void> | undefined;
   private address: string | { host: string; port: number } | undefined; // children connect there as well
+  private socketFile = ''; // of the adapter, to be gone with it
   private isEntryDue = false;
   private hasStopped = false;
   private hasEchoed = false;
@@ -849,8 +850,10 @@ class Session {
 
   private async startAdapter(giveUpAt: number): Promise<void> {
     const { row, launch } = this;
-    const socket = path.join(this.hooks.dir, `dap-${this.id.slice(-8)}.sock`);
-    const started = row.start(this.adapterFile, process.platform === 'win32' ? `\\\\.\\pipe\\vscode-devtools-dap-${this.id.slice(-8)}` : socket, launch);
+    const name = `dap-${this.id.slice(-8)}`;
+    const socket = process.platform === 'win32' ? `\\\\.\\pipe\\vscode-devtools-${name}` : path.join(this.hooks.dir, `${name}.sock`);
+    const started = row.start(this.adapterFile, socket, launch);
+    if (row.transport === 'socket') this.socketFile = socket; // from here on: an adapter that dies before its word may have made it already
     const env: NodeJS.ProcessEnv = { ...process.env, ...started.env, ...(row.isDebuggee && launch?.env), [TAG]: [process.env[TAG], this.id].filter(Boolean).join(':') };
     for (const name of ['NODE_OPTIONS', 'VSCODE_INSPECTOR_OPTIONS']) if (!launch?.env[name]) delete env[name];
     await this.hooks.report(this, { event: 'opening' });
@@ -1099,7 +1102,7 @@ class Session {
       if (this.row.name === 'js-debug' || !(await this.until(() => this.isProcessGone, END_MS))) this.process.kill('SIGKILL');
       await this.until(() => this.isProcessGone, END_MS);
     }
-    if (typeof this.address === 'string') fs.rmSync(this.address, { force: true });
+    if (this.socketFile && process.platform !== 'win32') fs.rmSync(this.socketFile, { force: true }); // a named pipe goes with its process
     if (this.terminalRun && this.isStopAsked) await this.endInTerminal().catch((problem) => this.log(messageOf(problem)));
     await this.hooks.report(this, { event: 'closed' }, HOST_CLOSE_MS).catch((problem) => this.log(messageOf(problem)));
     this.process?.stdout?.destroy();

@@ -120,6 +120,7 @@ const serve = (onMessage) => net.createServer((socket) => {
 
 const ADAPTERS: Record<string, string> = {
   'dies.js': 'process.exit(3)',
+  'dies-late.js': "require('node:net').createServer().listen(process.argv[2], () => process.kill(process.pid, 'SIGKILL'));", // its socket stays behind, and it never said where
   'nonsense.js': `${PLAYED} serve((message, { socket }) => socket.write('Hello, I am not a debugger\\r\\n\\r\\n'));`,
   'refuses.js': `${PLAYED} serve((message, { answer, event }) => {
     if (message.command === 'initialize') { answer(message, {}); return event('initialized'); }
@@ -161,7 +162,7 @@ describe('with adapters that misbehave', () => {
   });
   afterEach(async () => {
     const { active, orphaned } = body(await mcp.call('process_list'), 'ledger');
-    assert.deepEqual([active, orphaned], [[], []]);
+    assert.deepEqual([active, orphaned, fs.readdirSync(world.dir).filter((file) => file.startsWith('dap-'))], [[], [], []]);
   });
   after(() => world.end());
   const start = (adapter: string, more: Json = {}): Promise<Json> => mcp.call('debug_start', { program: 'program.js', adapter: path.join(world.workspace, adapter), ...more });
@@ -169,6 +170,8 @@ describe('with adapters that misbehave', () => {
   test('one that dies, or refuses, is an error with its words, and nothing of it stays', async () => {
     const dead = body(await start('dies.js'), 'error');
     assert.deepEqual([dead.code, /ended at once \(exit code 3\)/.test(String(dead.message))], ['E_SPAWN', true]);
+    const late = body(await start('dies-late.js'), 'error');
+    assert.deepEqual([late.code, /ended at once \(SIGKILL\)/.test(String(late.message))], ['E_SPAWN', true]);
     const refused = body(await start('refuses.js'), 'error');
     assert.deepEqual([refused.code, /no launch today/.test(String(refused.message))], ['E_LAUNCH', true]);
     const nonsense = body(await start('nonsense.js'), 'error');
