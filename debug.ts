@@ -53,6 +53,7 @@ const LEVELS_CAP = 200;
 const SOURCES_KEPT = 8;
 const SOURCE_CAP = 8 * 1024 * 1024; // a source file that is looked into
 const TIMEOUT_CAP = 24 * 3600;
+const PATH_CAP = 103; // of a socket
 const TAG = 'VSCODE_DEVTOOLS_TAG'; // by which the ledger finds what was started here: ledger.ts
 
 // ----------------------------------------------------------------------------------------------------------- types
@@ -344,8 +345,9 @@ type Adapter = {
 
 const home = os.homedir();
 
-/** Reports the exit of the program to whoever reads the adapter's stdout: js-debug itself does not tell it in every mode. */
-const JS_PRELUDE = `const c=require('child_process'),s=c.spawn;c.spawn=function(...a){const p=s.apply(this,a);p.on('exit',(code,signal)=>process.stdout.write('\\nprogram-exit '+p.pid+' '+code+' '+signal+'\\n'));return p};require(process.argv[1])`;
+/** Reports the exit of the program to whoever reads the adapter's stdout: js-debug itself does not tell it in every mode.
+ * What it makes in the temporary directory, and never removes, goes into one of ours that is removed with the session. */
+const JS_PRELUDE = `const d=process.argv[2].replace(/sock$/,'tmp');if(require('fs').existsSync(d))require('os').tmpdir=()=>d;const c=require('child_process'),s=c.spawn;c.spawn=function(...a){const p=s.apply(this,a);p.on('exit',(code,signal)=>process.stdout.write('\\nprogram-exit '+p.pid+' '+code+' '+signal+'\\n'));return p};require(process.argv[1])`;
 
 const ADAPTERS: readonly Adapter[] = [
   {
@@ -744,6 +746,7 @@ class Session {
   private finishing: Promise<void> | undefined;
   private address: string | { host: string; port: number } | undefined; // children connect there as well
   private socketFile = ''; // of the adapter, to be gone with it
+  private temporary = ''; // the same, a directory
   private isEntryDue = false;
   private hasStopped = false;
   private hasEchoed = false;
@@ -852,6 +855,8 @@ class Session {
     const { row, launch } = this;
     const name = `dap-${this.id.slice(-8)}`;
     const socket = process.platform === 'win32' ? `\\\\.\\pipe\\vscode-devtools-${name}` : path.join(this.hooks.dir, `${name}.sock`);
+    const temporary = socket.replace(/sock$/, 'tmp');
+    if (row.name === 'js-debug' && process.platform !== 'win32' && Buffer.byteLength(temporary) <= PATH_CAP - '/node-cdp.4194304-01234567-999.sock'.length) fs.mkdirSync((this.temporary = temporary), { mode: 0o700 });
     const started = row.start(this.adapterFile, socket, launch);
     if (row.transport === 'socket') this.socketFile = socket; // from here on: an adapter that dies before its word may have made it already
     const env: NodeJS.ProcessEnv = { ...process.env, ...started.env, ...(row.isDebuggee && launch?.env), [TAG]: [process.env[TAG], this.id].filter(Boolean).join(':') };
@@ -1103,6 +1108,7 @@ class Session {
       await this.until(() => this.isProcessGone, END_MS);
     }
     if (this.socketFile && process.platform !== 'win32') fs.rmSync(this.socketFile, { force: true }); // a named pipe goes with its process
+    if (this.temporary) fs.rmSync(this.temporary, { recursive: true, force: true });
     if (this.terminalRun && this.isStopAsked) await this.endInTerminal().catch((problem) => this.log(messageOf(problem)));
     await this.hooks.report(this, { event: 'closed' }, HOST_CLOSE_MS).catch((problem) => this.log(messageOf(problem)));
     this.process?.stdout?.destroy();
@@ -1774,7 +1780,7 @@ export function register(role: Role): void {
   let counter = 0;
   let traceFd = -1;
   let traceFile = '';
-  for (const name of list(role.dir)) if (/^dap-[0-9a-f]{8}\.sock$/.test(name) && !isInUse(path.join(role.dir, name))) fs.rmSync(path.join(role.dir, name), { force: true }); // of a predecessor that was killed
+  for (const name of list(role.dir)) if (/^dap-[0-9a-f]{8}\.(?:sock|tmp)$/.test(name) && !isInUse(path.join(role.dir, name.replace(/tmp$/, 'sock')))) fs.rmSync(path.join(role.dir, name), { recursive: true, force: true }); // of a predecessor that was killed
 
   function hostPeer(): Connection | undefined {
     return [...role.peers].findLast((peer) => peer.hello.as === 'host'); // the newest: an older one is on its way out

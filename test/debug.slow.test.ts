@@ -90,13 +90,17 @@ describe('the debugger', () => {
   let world: World;
   let mcp: McpClient;
   const started: ChildProcess[] = [];
-  const env = { VSCODE_DEVTOOLS_JS_DEBUG: JS_DEBUG };
+  let temporary = '';
+  const env: Record<string, string> = { VSCODE_DEVTOOLS_JS_DEBUG: JS_DEBUG };
 
   before(async () => {
     assert.ok(fs.existsSync(JS_DEBUG), 'js-debug is not installed: node test/setup.mjs');
     world = new World('d');
     for (const [name, text] of Object.entries(SOURCES)) fs.writeFileSync(path.join(world.workspace, name), text);
     execFileSync('gcc', ['-g', '-O0', '-o', 'watch', 'watch.c'], { cwd: world.workspace });
+    temporary = path.join(world.home, 'tmp');
+    fs.mkdirSync(temporary);
+    env.TMPDIR = temporary;
     mcp = world.mcp({ env });
     await mcp.initialize();
   });
@@ -110,6 +114,7 @@ describe('the debugger', () => {
     assert.ok(Array.isArray(active));
     assert.deepEqual([active.filter((one: Json) => one.session !== undefined), orphaned], [[], []]); // an ended session leaves nothing
     assert.deepEqual(fs.readdirSync(world.dir).filter((file) => file.startsWith('dap-')), []);
+    assert.deepEqual(fs.readdirSync(temporary).filter((file) => /^(?:node-|vscode-)/.test(file)), []);
   });
   after(() => world.end());
 
