@@ -34,6 +34,8 @@ const LAST_OUTPUT_MS = 300; // behind a program's end, while somebody holds its 
 const ALONE_MS = 3000; // a program without any connection has ended, or hangs at its end
 const TRY_AGAIN_MS = 5;
 const PAUSE_MS = 5000;
+const INSPECTOR_MS = 5000; // a busy program opens it when it comes to it
+const INSPECTOR_CAP = 1024 * 1024;
 const HOST_MS = 5000;
 const HOST_CLOSE_MS = 15_000;
 const SESSIONS_CAP = 32;
@@ -367,8 +369,8 @@ const ADAPTERS: readonly Adapter[] = [
       outputCapture: 'std', smartStep: false, sourceMaps: true, skipFiles: ['<node_internals>/**'], autoAttachChildProcesses: true,
       __workspaceFolder: workspace, outFiles: [`${workspace}/**/*.(m|c|)js`, '!**/node_modules/**'], resolveSourceMapLocations: null,
     }),
-    attach: ({ host, port, pid, cwd }) => ({
-      type: 'pwa-node', request: 'attach', name: `port ${port ?? pid}`, ...(pid === undefined ? { address: host, port } : { processId: String(pid) }), cwd, smartStep: false, sourceMaps: true,
+    attach: ({ host, port, cwd }) => ({ // stand-alone it takes no processId: inspectorOf finds the port
+      type: 'pwa-node', request: 'attach', name: `port ${port}`, address: host, port, cwd, smartStep: false, sourceMaps: true,
       skipFiles: ['<node_internals>/**'], continueOnAttach: false, attachExistingChildren: false, autoAttachChildProcesses: false, timeout: 10_000,
       __workspaceFolder: cwd, outFiles: [`${cwd}/**/*.(m|c|)js`, '!**/node_modules/**'], resolveSourceMapLocations: null,
     }),
@@ -1329,6 +1331,10 @@ class Session {
     if (reason === 'pause' || paused) target.isPauseAsked = false;
     if (textOf(body.description)) stop.details.description = clip(String(body.description), NAME_CAP);
     this.lastSignal = /^signal (SIG\w+)/.exec(String(body.description))?.[1];
+    if (reason === 'exception' && paused && this.lastSignal === 'SIGSTOP') {
+      stop.type = 'USER_SUSPEND'; // lldb-dap's way to pause what it has attached to
+      return false;
+    }
     if (reason === 'exception') return this.passesException(stop, body, exception);
     if (this.isEntryDue && (reason === 'entry' || this.row.stopOnEntryByAttach || this.isAtEntry(stop, body))) {
       stop.type = 'VM_START';
@@ -1944,7 +1950,8 @@ export function register(role: Role): void {
     const config = row.attach(attach);
     if (typeof config === 'string') throw failure('E_UNSUPPORTED', config);
     if (attach.pid !== undefined && !isAlive(attach.pid)) throw failure('E_ARGUMENTS', `there is no process ${attach.pid}`);
-    if (row.name === 'js-debug' && attach.port !== undefined) await checkInspector(host, attach.port);
+    if (row.name === 'js-debug' && attach.pid !== undefined) Object.assign(attach, await inspectorOf(attach.pid)); // it cannot do that without VS Code
+    if (row.name === 'js-debug' && attach.port !== undefined) await checkInspector(attach.host, attach.port);
     const breakpoints = listOf(params.breakpoints).map((one) => lineBreakpoint(one, role.workspace, false));
     const exceptions = exceptionsOf(params.exceptions, undefined);
     let adapterFile = '';
@@ -2358,17 +2365,126 @@ function isInUse(socket: string): boolean {
   }
 }
 
-/** An inspector answers HTTP; anything else on that port would cost the adapter's whole patience. */
-function checkInspector(host: string, port: number): Promise<void> {
+// A Node process has an inspector, or opens one when it is told by SIGUSR1. That signal ends any other program, so who
+// gets it must be a Node that waits for it, and be the same process that was looked at.
+
+const NODE_NAME = /^(?:node|nodejs|node-?\d[\d.]*)$/;
+
+/** Where the inspector of a process listens; it is opened if it is not yet. */
+async function inspectorOf(pid: number): Promise<{ host: string; port: number }> {
+  const otherwise = `Start the program with node --inspect=PORT and give port. Nothing was signalled`;
+  if (!fs.existsSync('/proc/self/net/tcp')) return inspectorWithoutProc(pid, otherwise);
+  const startTime = startTimeOf(pid);
+  const executable = link(`/proc/${pid}/exe`);
+  if (!startTime || !executable) throw failure('E_ARGUMENTS', `process ${pid} has just ended, or belongs to another user. ${otherwise}`);
+  if (link(`/proc/${pid}/ns/net`) !== link('/proc/self/ns/net')) throw failure('E_UNSUPPORTED', `process ${pid} has a network of its own (a container), so its inspector cannot be reached from here. Start the program there with node --inspect=0.0.0.0:PORT, publish that port, and give port. Nothing was signalled`);
+  const found = await listeningInspector(pid, new Set());
+  if (found) return found;
+  const name = path.basename(executable.replace(/ \(deleted\)$/, ''));
+  if (!NODE_NAME.test(name) && executable !== process.execPath && !/\/libnode\.so/.test(textIn(`/proc/${pid}/maps`))) throw failure('E_ARGUMENTS', `process ${pid} is ${name}, no Node program: give the language it is written in, or the pid of the node process itself. Nothing was signalled`);
+  const caught = /^SigCgt:\s*([0-9a-f]+)$/m.exec(textIn(`/proc/${pid}/status`))?.[1] ?? '0';
+  if (!((BigInt(`0x${caught}`) >> BigInt(os.constants.signals.SIGUSR1 - 1)) & 1n)) throw failure('E_UNSUPPORTED', `process ${pid} is a Node that does not wait for SIGUSR1, which would end it. ${otherwise}`);
+  if (startTimeOf(pid) !== startTime) throw failure('E_ARGUMENTS', `process ${pid} has just ended. ${otherwise}`);
+  const refused = new Set<string>(); // sockets of the program itself: each is asked once
+  process.kill(pid, 'SIGUSR1');
+  for (const giveUpAt = performance.now() + INSPECTOR_MS; performance.now() < giveUpAt; await new Promise((resolve) => setTimeout(resolve, 10))) {
+    if (startTimeOf(pid) !== startTime) throw failure('E_LAUNCH', `process ${pid} ended when it was asked to open its inspector`);
+    const opened = await listeningInspector(pid, refused);
+    if (opened) return opened;
+  }
+  throw failure('E_LAUNCH', `process ${pid} got SIGUSR1 once and has opened no inspector in ${INSPECTOR_MS / 1000} s: it uses the signal for something else, hangs, is stopped, or its port (9229, if it names none) is taken by another program. Start it with node --inspect=PORT and give port`);
+}
+
+/** Of the sockets on which a process listens, the one where a Node inspector answers. */
+async function listeningInspector(pid: number, refused: Set<string>): Promise<{ host: string; port: number } | undefined> {
+  const own = new Set(list(`/proc/${pid}/fd`).map((fd) => /^socket:\[(\d+)\]$/.exec(link(`/proc/${pid}/fd/${fd}`))?.[1]));
+  for (const row of ['tcp', 'tcp6'].flatMap((table) => textIn(`/proc/${pid}/net/${table}`).split('\n'))) {
+    const [, local = '', , state, , , , , , inode = ''] = row.trim().split(/\s+/);
+    const [address = '', port = ''] = local.split(':');
+    if (state !== '0A' || !own.has(inode) || refused.has(inode)) continue;
+    const isLoopback4 = address.length === 8 || /^0{32}$/.test(address); // an address of any kind is reached by it too
+    const place = { host: isLoopback4 ? hostOf(address) : '::1', port: parseInt(port, 16) };
+    const version = await askInspector(place.host, place.port, '/json/version', 1000).catch(() => undefined);
+    if (isObject(version) && /^node\.js\//.test(String(version.Browser))) return place;
+    refused.add(inode);
+  }
+  return undefined;
+}
+
+/** An IPv4 address as the kernel shows it: bytes from the last to the first. Any address is loopback too. */
+function hostOf(hex: string): string {
+  return hex.length !== 8 || hex === '00000000' ? '127.0.0.1' : (hex.match(/../g) ?? []).reverse().map((byte) => parseInt(byte, 16)).join('.');
+}
+
+/** No /proc to look into: only what stands on the usual port and names the process can be taken for its inspector. */
+async function inspectorWithoutProc(pid: number, otherwise: string): Promise<{ host: string; port: number }> {
+  const place = { host: '127.0.0.1', port: 9229 };
+  const isThere = async (): Promise<boolean> => listOf(await askInspector(place.host, place.port, '/json/list', 1000).catch(() => undefined)).some((one) => String(one.title).includes(`[${pid}]`));
+  if (await isThere()) return place;
+  const { _debugProcess: debugProcess } = process as unknown as { _debugProcess?: (pid: number) => void }; // undocumented, and in no types; Windows has no other way
+  const name = process.platform === 'win32' ? 'node' : await new Promise<string>((resolve) => execFile('ps', ['-o', 'comm=', '-p', String(pid)], { timeout: PROBE_MS }, (_error, stdout) => resolve(path.basename(stdout.trim())))); // on Windows it refuses others itself
+  if (!NODE_NAME.test(name)) throw failure('E_ARGUMENTS', `process ${pid} is ${name || 'gone'}, no Node program. ${otherwise}`);
+  try {
+    debugProcess?.(pid);
+  } catch (error) {
+    throw failure('E_ARGUMENTS', `process ${pid} cannot be asked for its inspector (${messageOf(error)}). ${otherwise}`);
+  }
+  for (const giveUpAt = performance.now() + INSPECTOR_MS; performance.now() < giveUpAt; await new Promise((resolve) => setTimeout(resolve, 50))) if (await isThere()) return place;
+  throw failure('E_UNSUPPORTED', `process ${pid} was asked to open its inspector, but nothing on port 9229 names it, and this system does not tell whose port that is. Start the program with node --inspect=PORT and give port`);
+}
+
+function link(file: string): string {
+  try {
+    return fs.readlinkSync(file);
+  } catch {
+    return ''; // gone, or another user's
+  }
+}
+
+function textIn(file: string): string {
+  try {
+    return fs.readFileSync(file, 'latin1');
+  } catch {
+    return ''; // the same
+  }
+}
+
+/** With the pid it is an identity: numbers come round. '' for one that has ended. */
+function startTimeOf(pid: number): string {
+  const text = textIn(`/proc/${pid}/stat`);
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  return fields[0] === 'Z' ? '' : (fields[19] ?? '');
+}
+
+/** What an inspector answers, as JSON. Fails if nobody listens, or it is none. */
+function askInspector(host: string, port: number, what: string, timeoutMs: number): Promise<unknown> {
   return new Promise((resolve, reject) => {
-    const say = (what: string): void => reject(failure('E_LAUNCH', `${host}:${port}: ${what}. Start the program with node --inspect=${port}, or send SIGUSR1 to a running one and use its pid. Nothing was started`));
-    const request = http.get({ host, port, path: '/json/version', timeout: 3000 }, (response) => {
-      response.resume();
-      response.on('end', () => (response.statusCode === 200 ? resolve() : say('this is no Node inspector')));
-      response.on('error', () => say('this is no Node inspector'));
+    const inTime = deadline(timeoutMs, () => request.destroy(new Error('no answer')));
+    const request = http.get({ host, port, path: what, agent: false }, (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (chunk: string) => (text = (text + chunk).slice(0, INSPECTOR_CAP)));
+      response.on('error', reject);
+      response.on('end', () => {
+        inTime();
+        try {
+          resolve(response.statusCode === 200 ? JSON.parse(text) : undefined);
+        } catch {
+          resolve(undefined); // a server of another kind
+        }
+      });
     });
-    request.on('timeout', () => request.destroy(new Error('no answer')));
-    request.on('error', (error: NodeJS.ErrnoException) => say(error.code === 'ECONNREFUSED' ? 'nobody listens there' : `this is no Node inspector (${error.message})`));
+    request.on('error', (error) => {
+      inTime();
+      reject(error);
+    });
   });
 }
 
+/** An inspector answers HTTP; anything else on that port would cost the adapter's whole patience. */
+async function checkInspector(host: string, port: number): Promise<void> {
+  const say = (what: string): Error => failure('E_LAUNCH', `${host}:${port}: ${what}. Start the program with node --inspect=${port}, or give the pid of a running node process: its inspector is found, or opened. Nothing was started`);
+  const version = await askInspector(host, port, '/json/version', 3000).catch((error) => {
+    throw say(errorName(error) === 'ECONNREFUSED' ? 'nobody listens there' : `this is no Node inspector (${messageOf(error)})`);
+  });
+  if (!isObject(version)) throw say('this is no Node inspector');
+}

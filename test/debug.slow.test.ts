@@ -50,6 +50,7 @@ puts "counter #{counter}" # @print
   'late.py': `import time\ntime.sleep(0.3)\nprint('late')  # @late\n`,
   'late.rb': `sleep 0.3\nputs 'late' # @late\n`,
   'forever.js': `let n = 0;\nsetInterval(() => {\n  n++; // @tick\n}, 20);\n`,
+  'forever2.js': `let n = 0;\nsetInterval(() => {\n  n++; // @tick\n}, 20);\nconsole.log('ready');\n`,
   'forever.py': `import time\nn = 0\nwhile True:\n    n += 1  # @tick\n    time.sleep(0.02)\n`,
   'forever.rb': `n = 0\nloop do\n  n += 1 # @tick\n  sleep 0.02\nend\n`,
   'throws.js': `function risky(value) {\n  throw new TypeError('bad value ' + value); // @throw\n}\nrisky(7);\n`,
@@ -74,6 +75,8 @@ puts "counter #{counter}" # @print
   'big.rb': `big = 'x' * (100 * 1024 * 1024)\nsmall = 1\nputs big.size # @big\n`,
   'moved.js': `let x = 1;\n// a comment @comment\n\nx += 1; // @code\nconsole.log(x);\n`,
   'parent.py': `import subprocess, sys, os\nsubprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), 'play.py')])\nprint('parent ends')\n`,
+  'forever.c': `#include <unistd.h>\nint n = 0;\nint main(void) {\n  for (;;) {\n    n++; /* @tick */\n    usleep(20000);\n  }\n}\n`,
+  'forever.go': `package main\n\nimport "time"\n\nfunc main() {\n\tfor n := 0; ; n++ {\n\t\ttime.Sleep(20 * time.Millisecond) // @tick\n\t}\n}\n`,
   'watch.c': `#include <stdio.h>\nint counter = 0;\nstatic int add(int a, int b) {\n  return a + b;\n}\nint main(void) {\n  int total = 0; /* @first */\n  for (int i = 1; i < 3; i++) total = add(total, i);\n  counter = total; /* @write */\n  printf("total %d\\n", counter);\n  return 6;\n}\n`,
   'main.go': `package main\n\nimport "fmt"\n\nfunc add(a, b int) int {\n\tsum := a + b\n\treturn sum // @inside\n}\n\nfunc main() {\n\tfmt.Println("total", add(1, 2))\n}\n`,
 };
@@ -417,12 +420,67 @@ describe('the debugger', () => {
   });
 
   test('go: a breakpoint, a variable and the end, with delve', async () => {
-    const stopped = await start('go', 'main.go', { breakpoints: [at('main.go', 'inside')], timeout: 120, env: { GOFLAGS: '-mod=mod', GOCACHE: path.join(world.home, 'gocache'), GO111MODULE: 'off' } });
+    const stopped = await start('go', 'main.go', { breakpoints: [at('main.go', 'inside')], timeout: 120, env: goEnv() });
     assert.deepEqual([stopOf(stopped).type, stopOf(stopped).line], ['BREAKPOINT_HIT', line('main.go', 'inside')]);
     assert.equal(valueOf(await ok('debug_variables'), 'sum'), '3');
     const end = await ok('debug_continue', { wait: true });
     assert.deepEqual([end.state, end.exitCode, end.exitReason], ['TERMINATED', null, 'the adapter does not tell it']); // delve 1.20 does not
     assert.match(String((await ok('debug_output', { stream: 'stdout' })).output), /^total 3\n$/);
+  });
+
+  const goEnv = (): Record<string, string> => ({ GOFLAGS: '-mod=mod', GOCACHE: path.join(world.home, 'gocache'), GO111MODULE: 'off' });
+  /** Attached to, stopped where it counts, left, and alive: the same for every way to attach. */
+  const attaches = async (child: ChildProcess, args: Json, name: string, pidExpression?: string): Promise<void> => {
+    const attached = await ok('debug_attach', { ...args, breakpoints: [at(name, 'tick')] });
+    const stopped = attached.state === 'STOPPED' ? attached : await ok('debug_wait_for_stop');
+    assert.deepEqual([stopOf(stopped).type, path.basename(String(stopOf(stopped).file)), stopOf(stopped).line], ['BREAKPOINT_HIT', name, line(name, 'tick')]);
+    if (pidExpression) assert.equal((await ok('debug_evaluate', { expression: pidExpression })).result, String(child.pid));
+    assert.match(String((await ok('debug_evaluate', { expression: 'n' })).result), /^\d+$/);
+    await ok('debug_stop');
+    assert.deepEqual([child.exitCode, child.signalCode], [null, null]);
+  };
+
+  test('node: attach by pid finds the inspector of that process, or opens it, and signals nobody else', async () => {
+    const port = await freePort();
+    const decoy = await launch('node', [`--inspect=127.0.0.1:${port}`, 'forever2.js'], /ready/);
+    const asked = await launch('node', ['--inspect-port=0', 'forever2.js'], /ready/);
+    await attaches(asked, { language: 'nodejs', pid: asked.pid }, 'forever2.js', 'process.pid');
+    await attaches(asked, { language: 'nodejs', pid: asked.pid }, 'forever2.js', 'process.pid'); // it listens by now
+    await attaches(decoy, { language: 'nodejs', pid: decoy.pid }, 'forever2.js', 'process.pid');
+    const late = await launch('node', [`--inspect-port=${port}`, 'forever2.js'], /ready/); // the decoy has its port
+    const refusal = await refused('debug_attach', { language: 'nodejs', pid: late.pid });
+    assert.deepEqual([refusal.code, /SIGUSR1.*--inspect=PORT/.test(String(refusal.message))], ['E_LAUNCH', true]);
+    const sleep = spawn('sleep', ['1000']);
+    started.push(sleep);
+    await waitFor(() => commandLine(Number(sleep.pid)).startsWith('sleep'), 'sleep to run');
+    const before = performance.now();
+    const other = await refused('debug_attach', { language: 'nodejs', pid: sleep.pid });
+    assert.deepEqual([other.code, /is sleep, no Node program.*Nothing was signalled/.test(String(other.message)), performance.now() - before < 2000], ['E_ARGUMENTS', true, true]);
+    assert.equal(process.kill(Number(sleep.pid), 0), true);
+    assert.match(fs.readFileSync(`/proc/${sleep.pid}/status`, 'latin1'), /^State:\s+S/m);
+  });
+
+  test('c, go and python: attach by pid, and leave the program running', async () => {
+    execFileSync('gcc', ['-g', '-O0', '-o', 'forever-c', 'forever.c'], { cwd: world.workspace });
+    execFileSync('go', ['build', '-gcflags=all=-N -l', '-o', 'forever-go', 'forever.go'], { cwd: world.workspace, env: { ...process.env, ...goEnv() } });
+    for (const [language, name, command, ...args] of [['c', 'forever.c', './forever-c'], ['go', 'forever.go', './forever-go'], ['python', 'forever.py', '/usr/bin/python3', 'forever.py']] as Array<[string, string, string, ...string[]]>) {
+      const child = spawn(command, args, { cwd: world.workspace });
+      started.push(child);
+      await waitFor(() => /^State:\s+S/m.test(fs.readFileSync(`/proc/${child.pid}/status`, 'latin1')) && commandLine(Number(child.pid)).includes('forever'), `${command} to run`);
+      await attaches(child, { language, pid: child.pid }, name);
+    }
+    const child = spawn('./forever-c', { cwd: world.workspace });
+    started.push(child);
+    await waitFor(() => commandLine(Number(child.pid)).includes('forever'), 'it to run');
+    await ok('debug_attach', { language: 'c', pid: child.pid });
+    assert.equal(stopOf(await ok('debug_pause')).type, 'USER_SUSPEND'); // lldb-dap calls the pause that we asked for an exception
+  });
+
+  test('any language: a DAP server that listens is attached to by its port', async () => {
+    const port = await freePort();
+    const python = await launch('/usr/bin/python3', ['-m', 'debugpy', '--listen', `127.0.0.1:${port}`, 'forever.py'], /^/);
+    await waitFor(() => fs.readFileSync('/proc/net/tcp', 'utf8').includes(`0100007F:${port.toString(16).toUpperCase().padStart(4, '0')} 00000000:0000 0A`), 'debugpy to listen');
+    await attaches(python, { language: 'starlark', port }, 'forever.py', "__import__('os').getpid()");
   });
 
   test('node: two workers and a fork that forks again: each breakpoint is hit in its own child, none is parked', async () => {
