@@ -1265,10 +1265,11 @@ export function register(role: Role): void {
 
   role.handle('terminal.interrupt', async (params, call) => {
     const terminal = await get(params);
-    const run = terminal.current;
+    const { ifCommand } = params; // for who started something and does not know whether it is still what runs
+    const run = ifCommand === undefined || terminal.current?.command === ifCommand ? terminal.current : undefined;
     const signal = String(params.signal ?? 'SIGINT');
     if (!isSignal(signal)) throw failure('E_ARGUMENTS', `${signal} is no signal`);
-    if (!run) throw failure('E_IDLE', `nothing runs in terminal ${JSON.stringify(terminal.name)}: terminal_list shows where something does`);
+    if (!run) throw failure('E_IDLE', `${ifCommand === undefined ? 'nothing' : 'that command no longer'} runs in terminal ${JSON.stringify(terminal.name)}: terminal_list shows where something does`);
     terminal.asking = undefined; // what it asked before may be over now
     if (!terminal.backend?.signal(signal)) throw failure('E_REFUSED', `${signal} could not be sent: what ran there has just ended, or this system has no signals (process_kill ends it)`);
     return terminal.wait(run, INTERRUPT_MS, call, false);

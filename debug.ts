@@ -806,6 +806,7 @@ class Session {
     const giveUpAt = performance.now() + (this.attach ? Math.max(timeoutMs, 1000) : Math.max(timeoutMs, HANDSHAKE_MS)); // a launch may take longer than what is waited for
     try {
       const { attach, launch, row } = this;
+      if (this.terminal) await this.checkTerminal(); // before an adapter starts: some take seconds to give up
       if (attach && row.attachIsDirect && attach.port !== undefined) {
         this.address = { host: attach.host, port: attach.port };
         await this.hooks.report(this, { event: 'opening' }); // nothing is started, but a child of it may be
@@ -1007,19 +1008,33 @@ class Session {
     const set = variables.filter(([, value]) => value !== null).map(([name, value]) => `${name}=${String(value)}`);
     const words = process.platform === 'win32' ? `& ${args.map(quote).join(' ')}` : ['env', ...unset, ...set, ...args].map(quote).join(' ');
     const name = this.terminal || `debug ${this.name}`;
-    this.terminalRun = name;
-    const client = await this.hooks.client();
-    const answer = await client.call('terminal.run', { name, command: words, ...(textOf(cwd) && { cwd }), waitMode: 'background', timeout: 5000 }, { timeoutMs: 20_000 }).finally(() => client.close('asked'));
-    this.note('process', this.root, { reason: 'terminal', terminal: name, title });
-    return { shellProcessId: isObject(answer) ? answer.pid : undefined };
+    const run = { name, command: words };
+    try {
+      const client = await this.hooks.client();
+      const answer = await client.call('terminal.run', { ...run, ...(textOf(cwd) && { cwd }), waitMode: 'background', timeout: 5000 }, { timeoutMs: 20_000 }).finally(() => client.close('asked'));
+      this.terminalRun = run; // from here on something of ours is there
+      if (this.finishing) await this.endInTerminal(run);
+      this.note('process', this.root, { reason: 'terminal', terminal: name, title });
+      return { shellProcessId: isObject(answer) ? answer.pid : undefined };
+    } catch (error) {
+      void this.fail(error); // some adapters wait for a program that never comes
+      throw error;
+    }
   }
 
-  private terminalRun = ''; // the terminal that the program runs in
-
-  /** The program is the terminal's child, not the adapter's. */
-  private async endInTerminal(): Promise<void> {
+  private async checkTerminal(): Promise<void> {
     const client = await this.hooks.client();
-    await client.call('terminal.interrupt', { name: this.terminalRun, signal: 'SIGKILL' }, { timeoutMs: 5000 }).catch(() => {}).finally(() => client.close('asked')); // E_IDLE: it has ended
+    const answer = await client.call('terminal.list', { runningOnly: true }, { timeoutMs: HOST_MS }).finally(() => client.close('asked'));
+    const there = listOf(isObject(answer) ? answer.terminals : []).find((one) => one.name === this.terminal);
+    if (there) throw failure('E_BUSY', `terminal ${JSON.stringify(this.terminal)} is busy: ${String(there.command)} has run there for ${(Number(there.runningForMs) / 1000).toFixed(1)} s. Use another terminal, or end it with terminal_interrupt. Nothing was started`, { command: there.command });
+  }
+
+  private terminalRun: { name: string; command: string } | undefined; // where the program runs, and as what
+
+  /** The program is the terminal's child, not the adapter's. By now something else may run there, which is left alone. */
+  private async endInTerminal({ name, command }: { name: string; command: string }): Promise<void> {
+    const client = await this.hooks.client();
+    await client.call('terminal.interrupt', { name, signal: 'SIGKILL', ifCommand: command }, { timeoutMs: 5000 }).catch(() => {}).finally(() => client.close('asked')); // E_IDLE: it has ended
   }
 
   // ---- its end
@@ -1111,7 +1126,7 @@ class Session {
     }
     if (this.socketFile && process.platform !== 'win32') fs.rmSync(this.socketFile, { force: true }); // a named pipe goes with its process
     if (this.temporary) fs.rmSync(this.temporary, { recursive: true, force: true });
-    if (this.terminalRun && this.isStopAsked) await this.endInTerminal().catch((problem) => this.log(messageOf(problem)));
+    if (this.terminalRun && (this.isStopAsked || this.startError)) await this.endInTerminal(this.terminalRun).catch((problem) => this.log(messageOf(problem)));
     await this.hooks.report(this, { event: 'closed' }, HOST_CLOSE_MS).catch((problem) => this.log(messageOf(problem)));
     this.process?.stdout?.destroy();
     this.process?.stderr?.destroy();

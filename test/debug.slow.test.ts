@@ -561,12 +561,46 @@ describe('the debugger', () => {
     await mcp.call('terminal_close', { name: 'ask' });
   });
 
-  test('a program in a terminal of ours ends with its session', async () => {
-    await start('nodejs', 'forever.js', { terminal: 'endless', breakpoints: [at('forever.js', 'tick')] });
-    await ok('debug_stop');
-    const result = await mcp.call('terminal_wait', { name: 'endless', timeout: 5000 });
-    assert.deepEqual([result.status, result.exitReason], ['completed', 'SIGKILL']);
+  test('a program in a terminal of ours ends with its session, with every adapter that can', async () => {
+    execFileSync('gcc', ['-g', '-O0', '-o', 'forever-c', 'forever.c'], { cwd: world.workspace });
+    for (const [language, program, source] of [['nodejs', 'forever.js', 'forever.js'], ['python', 'forever.py', 'forever.py'], ['c', 'forever-c', 'forever.c']] as Array<[string, string, string]>) {
+      const stopped = await start(language, program, { terminal: 'endless', breakpoints: [at(source, 'tick')] });
+      assert.deepEqual([stopOf(stopped).type, stopOf(stopped).line], ['BREAKPOINT_HIT', line(source, 'tick')]);
+      await ok('debug_stop');
+      const result = await mcp.call('terminal_wait', { name: 'endless', timeout: 5000 });
+      assert.equal(result.status, 'completed');
+      if (language !== 'python') assert.equal(result.exitReason, 'SIGKILL'); // debugpy's launcher ends by itself, with a code of its own
+    }
     await mcp.call('terminal_close', { name: 'endless' });
+  });
+
+  test('a start in a busy terminal is refused with what runs there, which goes on', async () => {
+    await mcp.call('terminal_run', { name: 'taken', command: 'sleep 1000', waitMode: 'background' });
+    for (const [language, program] of [['nodejs', 'forever.js'], ['python', 'forever.py'], ['c', 'watch']] as Array<[string, string]>) {
+      const error = await refused('debug_start', { language, program, terminal: 'taken', session: 'busy' });
+      assert.deepEqual([error.code, /sleep 1000 has run there.*Nothing was started/.test(String(error.message))], ['E_BUSY', true]);
+      assert.equal((await refused('debug_status', { session: 'busy' })).code, 'E_NO_SESSION');
+    }
+    assert.equal(list(await ok('terminal_list'), 'terminals').find((one) => one.name === 'taken')?.state, 'running');
+    await mcp.call('terminal_close', { name: 'taken' });
+  });
+
+  test('debug_stop leaves alone what runs in the terminal when the program there has ended', async () => {
+    await start('nodejs', 'ask.js', { terminal: 'shared', timeout: 1 });
+    await waitFor(async () => /name\?/.test(String((await mcp.call('terminal_read', { name: 'shared' })).output)), 'the question');
+    const { active } = await ok('process_list');
+    const program = (active as Json[]).find((one) => /ask\.js'?$/.test(String(one.commandLine)) && String(one.commandLine).includes('node'));
+    const { session } = await ok('debug_status');
+    const debuggers = world.processes().filter((one) => one.role === 'debug');
+    process.kill(Number(debuggers[0]?.pid), 'SIGSTOP'); // it has not heard of the end when the next command runs
+    kill(Number(program?.pid), 'SIGKILL');
+    await mcp.call('terminal_wait', { name: 'shared', timeout: 5000 });
+    await mcp.call('terminal_run', { name: 'shared', command: 'sleep 1000', waitMode: 'background' });
+    const stopping = mcp.call('debug_stop', { session });
+    process.kill(Number(debuggers[0]?.pid), 'SIGCONT');
+    await stopping;
+    assert.deepEqual(list(await ok('terminal_list'), 'terminals').filter((one) => one.name === 'shared').map((one) => [one.state, one.command]), [['running', 'sleep 1000']]);
+    await mcp.call('terminal_close', { name: 'shared' });
   });
 
   test('a stop in the middle of a start leaves nothing', async () => {
