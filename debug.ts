@@ -18,6 +18,7 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import type { Readable, Writable } from 'node:stream';
+import vm from 'node:vm';
 import { connect, deadline, errorName, failure, isObject, messageOf, openPrivate, tagPrefix, type Connection, type IncomingCall, type Role } from './bootstrap.js';
 
 // ---------------------------------------------------------------------------------------------------------- limits
@@ -25,6 +26,7 @@ import { connect, deadline, errorName, failure, isObject, messageOf, openPrivate
 const MESSAGE_CAP = 16 * 1024 * 1024; // a longer one is dropped, and the request that it answers fails
 const HEADER_CAP = 4096;
 const REQUEST_MS = 10_000; // no adapter takes longer for a question
+const EVALUATE_MS = 9000; // then the adapter ends the expression, if it can; less than REQUEST_MS
 const HANDSHAKE_MS = 20_000; // from an adapter's start to its word
 const ENRICH_MS = 5000; // where a program stopped is asked for no longer than this
 const PROBE_MS = 10_000;
@@ -245,7 +247,7 @@ export class Dap {
     if (this.closedBecause !== undefined) return Promise.reject(failure('E_DISCONNECTED', this.closedBecause));
     const seq = ++this.seq;
     return new Promise((resolve, reject) => {
-      const inTime = deadline(timeoutMs, () => this.settle(seq, () => reject(failure('E_TIMEOUT', `the adapter has not answered ${command} in ${timeoutMs} ms${command === 'evaluate' ? ': the expression may still be running. debug_pause may stop it, debug_stop ends the program' : ''}`))));
+      const inTime = deadline(timeoutMs, () => this.settle(seq, () => reject(failure('E_TIMEOUT', `the adapter has not answered ${command} in ${timeoutMs} ms`))));
       this.pending.set(seq, { command, resolve, reject, inTime });
       this.send({ seq, type: 'request', command, arguments: args });
     });
@@ -341,6 +343,7 @@ type Adapter = {
   stopOnEntryByAttach?: boolean;
   evaluateContext: string;
   evaluateError?: RegExp; // a result that is a failure
+  endedError?: RegExp; // what it answers when its program has just gone
   noise?: RegExp; // lines of its own among the program's output
   exitText?: RegExp; // the exit code in what it prints
 };
@@ -366,15 +369,16 @@ const ADAPTERS: readonly Adapter[] = [
     start: (file, socket) => ({ command: process.execPath, args: ['-e', JS_PRELUDE, file, socket] }),
     launch: ({ program, args, cwd, env, stopOnEntry, workspace, inTerminal }) => ({
       type: 'pwa-node', request: 'launch', name: path.basename(program), program, args, cwd, env, stopOnEntry, console: inTerminal ? 'integratedTerminal' : 'internalConsole',
-      outputCapture: 'std', smartStep: false, sourceMaps: true, skipFiles: ['<node_internals>/**'], autoAttachChildProcesses: true,
+      outputCapture: 'std', timeouts: { hoverEvaluation: EVALUATE_MS }, smartStep: false, sourceMaps: true, skipFiles: ['<node_internals>/**'], autoAttachChildProcesses: true,
       __workspaceFolder: workspace, outFiles: [`${workspace}/**/*.(m|c|)js`, '!**/node_modules/**'], resolveSourceMapLocations: null,
     }),
     attach: ({ host, port, cwd }) => ({ // stand-alone it takes no processId: inspectorOf finds the port
-      type: 'pwa-node', request: 'attach', name: `port ${port}`, address: host, port, cwd, smartStep: false, sourceMaps: true,
+      type: 'pwa-node', request: 'attach', name: `port ${port}`, address: host, port, cwd, timeouts: { hoverEvaluation: EVALUATE_MS }, smartStep: false, sourceMaps: true,
       skipFiles: ['<node_internals>/**'], continueOnAttach: false, attachExistingChildren: false, autoAttachChildProcesses: false, timeout: 10_000,
       __workspaceFolder: cwd, outFiles: [`${cwd}/**/*.(m|c|)js`, '!**/node_modules/**'], resolveSourceMapLocations: null,
     }),
-    canTerminal: true, exceptions: { uncaught: ['uncaught'], all: ['all', 'uncaught'], none: [] }, nativeHits: true, entryNeedsBreakpoint: true, evaluateContext: 'repl',
+    canTerminal: true, exceptions: { uncaught: ['uncaught'], all: ['all', 'uncaught'], none: [] }, nativeHits: true, entryNeedsBreakpoint: true, evaluateContext: 'hover', // the only one that it ends in time: nothing interrupts a Node that evaluates at a stop
+    endedError: /^Unable to evaluate$/,
     noise: /^(?:Debugger attached\.|Waiting for the debugger to disconnect\.\.\.|Debugger listening on ws:.*|For help, see: .*inspector|Debugger ending on ws:.*)$/,
     exitText: /^Process exited with code (\d+)\s*$/,
   },
@@ -385,11 +389,11 @@ const ADAPTERS: readonly Adapter[] = [
     transport: 'stdio',
     start: (file) => (file.endsWith('debugpy') ? { command: pythons('')[0] ?? 'python3', args: [path.join(file, 'adapter')] } : { command: file, args: ['-m', 'debugpy.adapter'] }),
     launch: ({ program, args, cwd, env, stopOnEntry, workspace, inTerminal, adapterFile }) => ({
-      type: 'python', request: 'launch', name: path.basename(program), program, args, cwd, env, stopOnEntry, console: inTerminal ? 'integratedTerminal' : 'internalConsole',
+      type: 'python', request: 'launch', name: path.basename(program), program, args, cwd, env: { PYDEVD_INTERRUPT_THREAD_TIMEOUT: String(EVALUATE_MS / 1000), ...env }, stopOnEntry, console: inTerminal ? 'integratedTerminal' : 'internalConsole',
       redirectOutput: true, showReturnValue: true, justMyCode: true, subProcess: true, python: [adapterFile.endsWith('debugpy') ? (pythons(workspace)[0] ?? 'python3') : adapterFile], // Debian's debugpy works in Debian's interpreter alone
     }),
     attach: ({ host, port, pid }) => ({ type: 'python', request: 'attach', name: `port ${port ?? pid}`, justMyCode: true, subProcess: true, redirectOutput: true, ...(pid === undefined ? { connect: { host, port } } : { processId: pid }) }),
-    attachIsDirect: true, canTerminal: true, exceptions: { uncaught: ['uncaught'], all: ['raised', 'uncaught'], none: [] }, nativeHits: true, evaluateContext: 'repl',
+    attachIsDirect: true, canTerminal: true, exceptions: { uncaught: ['uncaught'], all: ['raised', 'uncaught'], none: [] }, nativeHits: true, evaluateContext: 'repl', endedError: /^No more messages$/,
     noise: /^0\.\d\ds - |force_pydevd\.py:\d+: UserWarning: incompatible copy|^ {1,2}\/\S+\/(?:_?pydev|_pydevd)\S*\.py$|^  warnings\.warn\(msg \+ ':/, // Debian's debugpy complains about Debian's debugpy
   },
   {
@@ -541,6 +545,7 @@ class Target {
   isPauseAsked = false;
   isStopped = false; // all its threads, by our last word
   stepRequest = 'next';
+  busy: { expression: string; since: number } | undefined; // an evaluation that is not over, though nobody waits for it any more
   quickSteps = 0; // steps that are to follow without a look
   dap: Dap | undefined;
   private setups = 0;
@@ -1494,6 +1499,7 @@ class Session {
   /** The stop to work on: the reported one of what is addressed, or that of a thread; an error that says how things are. */
   stopFor(target: Target | undefined, thread: number | undefined, what: string): Stop {
     const stop = this.reported(target, thread);
+    if (stop) this.checkNotBusy(stop.target);
     if (stop) return stop;
     // A thread that stands because all do.
     const standing = this.living().find((one) => (!target || one === target || target === this.root) && one.isStopped && thread !== undefined && one.threads.has(thread));
@@ -1668,16 +1674,53 @@ class Session {
       return { stop, id: stop.frameId };
     }
     const known = this.frames.get(frame);
+    if (known) this.checkNotBusy(known.stop.target);
     if (known) return known;
     this.stopFor(target, undefined, what);
     throw failure('E_NO_FRAME', frame < this.nextFrame ? `frame ${frame} is one of an earlier stop: the program has gone on since. Call debug_stack for the frames of this stop, or leave frame out for the top one` : `there is no frame ${frame}: call debug_stack for their numbers, or leave frame out for the top one`);
   }
 
   async evaluateIn(stop: Stop, expression: string, context = this.row.evaluateContext, isOurs = false, frameId = stop.frameId): Promise<Json> {
-    const answer = await stop.target.ask('evaluate', { expression, ...(frameId !== undefined && { frameId }), context, format: {} });
+    const isBounded = this.row.evaluateContext === 'hover';
+    const ask = (words: string, how: string): Promise<Json> => this.evaluateFor(stop.target, expression, { expression: words, ...(frameId !== undefined && { frameId }), context: how, format: {} });
+    const answer = await (isBounded ? ask(asExpression(expression), 'hover').catch((error) => {
+      if (!/Possible side-effect in debug-evaluate/.test(messageOf(error))) throw error;
+      return ask(expression, 'repl'); // an older js-debug: V8 refused it before it did anything
+    }) : ask(expression, context));
     const result = textOf(answer.result) ?? '';
     if (!isOurs && this.row.evaluateError?.test(result)) throw failure('E_ADAPTER', result);
     return { ...answer, result };
+  }
+
+  /** One that is not answered in time may go on for ever, and all else that is asked would wait behind it: until it is over, that is refused at once. */
+  private evaluateFor(target: Target, expression: string, args: Json): Promise<Json> {
+    const since = performance.now();
+    const asked = target.ask('evaluate', args, TIMEOUT_CAP * 1000);
+    return new Promise((resolve, reject) => {
+      const inTime = deadline(REQUEST_MS, () => {
+        const busy = { expression: clip(expression, NAME_CAP), since };
+        target.busy = busy;
+        const over = (): void => void (target.busy === busy && (target.busy = undefined));
+        asked.then(over, over);
+        reject(failure('E_TIMEOUT', `${busy.expression} has not been answered in ${REQUEST_MS / 1000} s, and ${this.row.name} cannot interrupt it. Until it is over the program cannot be looked into or go on (E_BUSY): debug_stop ends it, debug_restart starts it again`, { state: this.stateOf() }));
+      });
+      const isLate = (): boolean => performance.now() - since > EVALUATE_MS - 200; // its clock began later, and may be coarse
+      asked.finally(inTime).then(resolve, (error) => reject(errorName(error) === 'E_ADAPTER' && isLate() ? failure('E_ADAPTER', `it ran for ${EVALUATE_MS / 1000} s and was ended (${messageOf(error).trim()})`) : error));
+    });
+  }
+
+  /** A failure because the program is gone is its end, and what is said of it then: the end comes right behind. */
+  async checkNotEndedBy(target: Target, expression: string, error: unknown): Promise<void> {
+    if (errorName(error) !== 'E_DISCONNECTED' && !(errorName(error) === 'E_ADAPTER' && this.row.endedError?.test(messageOf(error)))) return;
+    const isEnded = (): boolean => this.ended !== undefined || (target.isEnded && target !== this.root);
+    if (!(await this.until(isEnded, errorName(error) === 'E_ADAPTER' ? END_MS : REQUEST_MS))) return;
+    await this.until(() => this.ended !== undefined, EXIT_MS); // its last child takes the session with it
+    const state = this.stateOf(this.ended ? undefined : target);
+    throw failure('E_ENDED', `${clip(expression, NAME_CAP)} was not answered: ${target.name} has ended meanwhile and is ${state}${this.ended === 'TERMINATED' ? ` (exit code ${this.exitCode ?? `not known${this.exitReason ? `: ${this.exitReason}` : ''}`})` : ''}. debug_output has what it printed, debug_restart starts it again`, { state, ...(this.ended && { exitCode: this.exitCode }) });
+  }
+
+  private checkNotBusy({ busy, name }: Target): void {
+    if (busy) throw failure('E_BUSY', `${name} has evaluated ${busy.expression} for ${((performance.now() - busy.since) / 1000).toFixed(0)} s, and ${this.row.name} cannot interrupt that. Nothing else can be done there until it is over: debug_stop ends the program, debug_restart starts it again`, { state: this.stateOf() });
   }
 
   describe(target?: Target, more: { brief?: boolean; output?: boolean } = {}): Json {
@@ -1699,6 +1742,7 @@ class Session {
       stopReason: stop ? this.describeStop(stop) : { type: state === 'TERMINATED' ? 'VM_DEATH' : 'NONE' },
       threads: { stopped: threads.stopped.slice(0, 50), running: threads.running.slice(0, 50), ...(Math.max(threads.stopped.length, threads.running.length) > 50 && { more: Math.max(0, threads.stopped.length - 50) + Math.max(0, threads.running.length - 50) }) },
       children: this.targets.slice(1).filter((one) => !one.isEnded && !this.ended).slice(0, 50).map((one) => ({ session: one.name, name: one.label, state: this.stateOf(one), parent: one.parent?.name ?? this.name, ...(one.pid !== undefined && { pid: one.pid }), ...(this.reported(one) && { stopReason: { type: this.reported(one)?.type, location: this.reported(one)?.location ?? null } }) })),
+      ...(stop?.target.busy && { busyWith: `evaluating ${stop.target.busy.expression}: debug_stop or debug_restart ends it` }),
       ...(fresh && { output: fresh }), ...(said.length > 0 && { bound: said }),
       ...(!more.brief && {
         language: this.language, adapter: this.row.name, mode: this.row.name === 'js-debug' ? 'MultiSessionParent' : 'SingleSession', childSessions: this.children, startedAt: new Date(this.startedAt).toISOString(),
@@ -1743,6 +1787,17 @@ function killGroup(pid: number): void {
     process.kill(process.platform === 'win32' ? pid : -pid, 'SIGKILL');
   } catch {
     // it has just ended
+  }
+}
+
+/** js-debug evaluates statements: an object literal would be a block. */
+function asExpression(text: string): string {
+  if (!text.trimStart().startsWith('{')) return text;
+  try {
+    new vm.Script(`(${text}\n)`); // compiled, never run
+    return `(${text}\n)`;
+  } catch {
+    return text; // a block
   }
 }
 
@@ -2054,6 +2109,7 @@ export function register(role: Role): void {
   role.handle('debug.pause', async (params, call) => {
     const { session, target } = find(params);
     const already = session.reported(target);
+    if (already) session.stopFor(target, undefined, 'paused'); // that it evaluates without an end is said
     const running = session.living().filter((one) => (!target || one === target || target === session.root) && session.isRunning(one === session.root ? undefined : one));
     const victim = running[0];
     if (!victim) return { ...session.describe(target, { brief: true, output: true }), message: already ? 'it was stopped already' : 'there is nothing to pause' };
@@ -2235,7 +2291,8 @@ export function register(role: Role): void {
     const { session, target } = find(params);
     const expression = expressionOf(params.expression, 'expression');
     const { stop, id } = session.frameFor(target, numberOf(params.frame), 'evaluated');
-    const answer = await session.evaluateIn(stop, expression, undefined, false, id).catch((error) => {
+    const answer = await session.evaluateIn(stop, expression, undefined, false, id).catch(async (error) => {
+      await session.checkNotEndedBy(stop.target, expression, error);
       if (errorName(error) !== 'E_ADAPTER') throw error;
       throw failure('E_EVALUATE', `${clip(expression, 200)}: ${messageOf(error)}. The program is still stopped where it was`, { state: session.stateOf() });
     });

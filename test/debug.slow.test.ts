@@ -385,6 +385,45 @@ describe('the debugger', () => {
     });
   }
 
+  test('an evaluation without an end is ended in time, or everything else is refused at once until it is', async () => {
+    for (const [language, expression] of [['nodejs', 'while (true) {}'], ['python', "exec('while True: pass')"]] as Array<[string, string]>) {
+      const name = `play.${EXTENSION[language]}`;
+      await start(language, name, { breakpoints: [at(name, 'inside')] });
+      const error = await refused('debug_evaluate', { expression });
+      assert.deepEqual([error.code, /ran for 9 s and was ended.*still stopped/s.test(String(error.message))], ['E_EVALUATE', true]);
+      assert.equal((await ok('debug_evaluate', { expression: 'sum' })).result, '0');
+      assert.equal(stopOf(await ok('debug_continue', { wait: true })).details.hitCount, 2);
+      await ok('debug_stop');
+    }
+    await start('ruby', 'play.rb', { breakpoints: [at('play.rb', 'inside')] });
+    const error = await refused('debug_evaluate', { expression: 'loop {}' });
+    assert.deepEqual([error.code, /debug_stop ends it/.test(String(error.message))], ['E_TIMEOUT', true]);
+    const before = performance.now();
+    for (const [tool, args] of [['debug_evaluate', { expression: 'sum' }], ['debug_variables', {}], ['debug_stack', {}], ['debug_step', {}], ['debug_continue', {}], ['debug_pause', {}]] as Array<[string, Json]>) {
+      const busy = await refused(tool, args);
+      assert.deepEqual([busy.code, /has evaluated loop \{\} for \d+ s/.test(String(busy.message))], ['E_BUSY', true], tool);
+    }
+    assert.match(String((await ok('debug_status')).busyWith), /loop \{\}/);
+    assert.ok(performance.now() - before < 5000);
+    assert.equal(stopOf(await ok('debug_restart')).type, 'BREAKPOINT_HIT');
+  });
+
+  test('an evaluation that ends the program says so, with its exit code', async () => {
+    for (const [language, expression] of [['nodejs', 'process.exit(5)'], ['python', "__import__('os')._exit(5)"], ['ruby', 'exit!(5)']] as Array<[string, string]>) {
+      const name = `play.${EXTENSION[language]}`;
+      const { session } = await start(language, name, { breakpoints: [at(name, 'inside')] });
+      const error = await refused('debug_evaluate', { expression });
+      assert.deepEqual([error.code, error.state, error.exitCode], ['E_ENDED', 'TERMINATED', 5], `${language}: ${JSON.stringify(error)}`);
+      assert.equal((await ok('debug_status', { session })).state, 'TERMINATED');
+    }
+  });
+
+  test('an object literal is a value, a block is a statement', async () => {
+    await start('nodejs', 'play.js', { breakpoints: [at('play.js', 'inside')] });
+    assert.equal((await ok('debug_evaluate', { expression: '{ sum, b }' })).result, '{sum: 0, b: 0}');
+    assert.equal((await ok('debug_evaluate', { expression: '{ let c = 3; c + 1; }' })).result, '4');
+  });
+
   const rdbg = (): string => ['/usr/bin/rdbg', '/usr/bin/rdbg3.1'].find((one) => fs.existsSync(one)) ?? 'rdbg';
 
   test('c: Scenario 6: Watchpoint Hit, a function breakpoint, and the exit code', async () => {

@@ -187,6 +187,9 @@ describe('with adapters that misbehave', () => {
     const entry = await start('old-here.js', { session: 'old', stopOnEntry: true, timeout: 5 });
     assert.deepEqual([entry.state, body(entry, 'stopReason').type], ['STOPPED', 'VM_START'], JSON.stringify(entry));
     assert.deepEqual((entry.children as Json[]).map((one) => one.name), ['right']);
+    const unanswered = body(await mcp.call('debug_evaluate', { session: 'old', expression: '1 + 1' }), 'error');
+    assert.deepEqual([unanswered.code, /1 \+ 1 has not been answered in 10 s/.test(String(unanswered.message))], ['E_TIMEOUT', true]);
+    assert.equal(body(await mcp.call('debug_evaluate', { session: 'old', expression: '2' }), 'error').code, 'E_BUSY');
     await mcp.call('debug_stop', { session: 'old' });
   });
 
