@@ -83,6 +83,8 @@ type Breakpoint = {
   bindings: Map<Target, Binding>; // what each connection made of it
   hits: number; // over all children
   formerStops: number; // of children that have ended
+  former?: Binding; // the last that was bound, in a child that has ended
+  problem?: string; // of its condition, in the adapter's words
 };
 
 type Binding = { id?: number; verified: boolean; line?: number; message?: string; stops: number };
@@ -102,6 +104,7 @@ type Stop = {
 const numberOf = (value: unknown): number | undefined => (typeof value === 'number' && Number.isFinite(value) ? value : undefined);
 const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
 const listOf = (value: unknown): Json[] => (Array.isArray(value) ? value.filter(isObject) : []);
+const isProgram = (stream: string): boolean => stream === 'stdout' || stream === 'stderr';
 const clip = (text: string, cap = VALUE_CAP): string => (text.length > cap ? `${text.slice(0, cap)}… (${text.length - cap} more characters)` : text);
 
 // --------------------------------------------------------------------------------------------------------- framing
@@ -338,6 +341,8 @@ type Adapter = {
   exceptions: Partial<Record<Exceptions['filter'], string[]>>;
   nativeHits?: boolean; // its hit conditions are what ours are
   addsBreakpoints?: boolean; // it never removes one
+  logsInProgram?: boolean; // what it logs for a breakpoint comes as the program's output: marked, to be told apart
+  conditionError?: RegExp; // what it prints of a condition that failed: the condition, and what is wrong with it
   functionsAreFake?: boolean; // it takes function breakpoints and sets none
   entryNeedsBreakpoint?: boolean; // older versions do not stop on entry by themselves
   stopOnEntryByAttach?: boolean;
@@ -377,7 +382,7 @@ const ADAPTERS: readonly Adapter[] = [
       skipFiles: ['<node_internals>/**'], continueOnAttach: false, attachExistingChildren: false, autoAttachChildProcesses: false, timeout: 10_000,
       __workspaceFolder: cwd, outFiles: [`${cwd}/**/*.(m|c|)js`, '!**/node_modules/**'], resolveSourceMapLocations: null,
     }),
-    canTerminal: true, exceptions: { uncaught: ['uncaught'], all: ['all', 'uncaught'], none: [] }, nativeHits: true, entryNeedsBreakpoint: true, evaluateContext: 'hover', // the only one that it ends in time: nothing interrupts a Node that evaluates at a stop
+    canTerminal: true, logsInProgram: true, conditionError: /^Syntax error setting breakpoint with condition ("[^]*") on line \d+: ([^]*)$/, exceptions: { uncaught: ['uncaught'], all: ['all', 'uncaught'], none: [] }, nativeHits: true, entryNeedsBreakpoint: true, evaluateContext: 'hover', // the only one that it ends in time: nothing interrupts a Node that evaluates at a stop
     endedError: /^Unable to evaluate$/,
     noise: /^(?:Debugger attached\.|Waiting for the debugger to disconnect\.\.\.|Debugger listening on ws:.*|For help, see: .*inspector|Debugger ending on ws:.*)$/,
     exitText: /^Process exited with code (\d+)\s*$/,
@@ -393,7 +398,7 @@ const ADAPTERS: readonly Adapter[] = [
       redirectOutput: true, showReturnValue: true, justMyCode: true, subProcess: true, python: [adapterFile.endsWith('debugpy') ? (pythons(workspace)[0] ?? 'python3') : adapterFile], // Debian's debugpy works in Debian's interpreter alone
     }),
     attach: ({ host, port, pid }) => ({ type: 'python', request: 'attach', name: `port ${port ?? pid}`, justMyCode: true, subProcess: true, redirectOutput: true, ...(pid === undefined ? { connect: { host, port } } : { processId: pid }) }),
-    attachIsDirect: true, canTerminal: true, exceptions: { uncaught: ['uncaught'], all: ['raised', 'uncaught'], none: [] }, nativeHits: true, evaluateContext: 'repl', endedError: /^No more messages$/,
+    attachIsDirect: true, canTerminal: true, logsInProgram: true, conditionError: /^pydevd: Error while evaluating expression in conditional breakpoint: (.*)\n[^]*?([^\n]+)\s*$/, exceptions: { uncaught: ['uncaught'], all: ['raised', 'uncaught'], none: [] }, nativeHits: true, evaluateContext: 'repl', endedError: /^No more messages$/,
     noise: /^0\.\d\ds - |force_pydevd\.py:\d+: UserWarning: incompatible copy|^ {1,2}\/\S+\/(?:_?pydev|_pydevd)\S*\.py$|^  warnings\.warn\(msg \+ ':/, // Debian's debugpy complains about Debian's debugpy
   },
   {
@@ -425,7 +430,7 @@ const ADAPTERS: readonly Adapter[] = [
     start: (file) => ({ command: file, args: [] }),
     launch: ({ program, args, cwd, env, stopOnEntry, inTerminal }) => ({ type: 'lldb-dap', request: 'launch', name: path.basename(program), program, args, cwd, env: Object.entries(env).map(([name, value]) => `${name}=${value}`), stopOnEntry, runInTerminal: inTerminal }),
     attach: ({ host, port, pid }) => ({ type: 'lldb-dap', request: 'attach', name: String(pid ?? port), ...(pid === undefined ? { attachCommands: [`gdb-remote ${host}:${port}`] } : { pid }) }),
-    canTerminal: true, exceptions: { all: ['cpp_throw', 'cpp_catch'], caught: ['cpp_catch'], none: [] }, evaluateContext: 'watch',
+    canTerminal: true, conditionError: /^error: stopped due to an error evaluating condition of breakpoint [\d.]+: ("[^]*?")\n(?:Couldn't parse conditional expression:\n)?(?:error: )?(?:<user expression \d+>:\d+:\d+: )?([^\n]*)/, exceptions: { all: ['cpp_throw', 'cpp_catch'], caught: ['cpp_catch'], none: [] }, evaluateContext: 'watch',
   },
 ];
 
@@ -769,6 +774,8 @@ class Session {
   private events: Json[] = [];
   private eventCursor = 0;
   private announcements: string[] = [];
+  private readonly mark = Array.from(crypto.randomBytes(12), (byte) => String.fromCharCode(0x2061 + (byte % 4))).join(''); // around what breakpoints print in the program: nothing that can be seen
+  private readonly held: Record<string, string> = {}; // by stream: what may be the beginning of something marked
   private readonly waiters = new Set<() => void>();
   private readonly frames = new Map<number, { stop: Stop; id: number }>();
   private nextFrame = 1;
@@ -938,7 +945,8 @@ class Session {
       const [, pid, code, signal] = (this.row.name === 'js-debug' && /^program-exit (\d+) (\d+|null) (\w+)$/.exec(row)) || [];
       if (pid) this.exits.set(Number(pid), { code: code === 'null' ? null : Number(code), signal: signal === 'null' ? null : String(signal) });
       if (pid) continue;
-      if (row.trim() && !this.row.ready?.test(row)) this.append('console', this.root, `${row}\n`);
+      if (row.trim() && !this.row.ready?.test(row)) this.append('adapter', this.root, `${row}\n`); // for the error of a start that fails; js-debug dumps what it cannot send any more
+      this.trace(this.name, '!', row);
     }
     this.wake();
   }
@@ -1068,6 +1076,7 @@ class Session {
       const binding = one.bindings.get(target);
       one.bindings.delete(target);
       if (binding) one.formerStops += binding.stops;
+      if (binding?.verified) one.former = binding;
     }
     this.note('child', target, { reason: 'ended', name: target.label });
     target.dap?.close('the child has ended');
@@ -1123,6 +1132,7 @@ class Session {
       target.isEnded = true;
       target.dap?.close('the session has ended');
     }
+    for (const [stream, text] of Object.entries(this.held)) this.append(stream, this.root, text.replaceAll(this.mark, '')); // it ended in the middle
     if (this.process && !this.isProcessGone) {
       // Most end by themselves behind their last connection, and tidy up; js-debug stays, and has nothing to tidy.
       if (this.row.name !== 'js-debug' && !(await this.until(() => this.isProcessGone, END_MS))) this.process.kill('SIGTERM');
@@ -1200,7 +1210,52 @@ class Session {
     const exit = category === 'stdout' ? undefined : this.row.exitText?.exec(text)?.[1]; // only where nothing better tells
     if (exit !== undefined && target === this.root) this.printedExit = Number(exit);
     if (this.row.name === 'lldb-dap' && category === 'console' && /^Process \d+ exited with status = \d+ \(0x[0-9a-f]+\) \S/.test(text)) this.printedSignal = true; // its exit code is the signal's number
-    this.append(category === 'stdout' || category === 'stderr' ? category : 'console', target, text);
+    if (this.isConditionError(target, text)) return;
+    const isOwn = this.row.name === 'js-debug' && this.launch !== undefined && target !== this.root; // what a launched program prints comes from its pipes, and they are the root's
+    const stream = category !== 'stdout' && category !== 'stderr' ? 'console' : isOwn ? 'console' : category;
+    if (stream !== 'console' && this.row.logsInProgram) this.sort(stream, target, text);
+    else this.append(stream, target, text);
+  }
+
+  /** A condition that failed, as the adapter tells it beside the program's output: it belongs to its breakpoint. */
+  private isConditionError(target: Target, text: string): boolean {
+    const [, shown, problem] = this.row.conditionError?.exec(text) ?? [];
+    const failed = this.breakpoints.find((one) => one.condition !== undefined && [JSON.stringify(this.asDap(target, one).condition), one.condition].includes(shown ?? ''));
+    if (!failed) return false;
+    this.onConditionError(target, failed, problem ?? text);
+    return true;
+  }
+
+  private onConditionError(target: Target, one: Breakpoint, problem: string): void {
+    one.problem = clip(problem.trim(), LISTED_CAP);
+    this.append('console', target, `${one.id}: its condition ${clip(one.condition ?? '', NAME_CAP)} failed: ${one.problem}\n`);
+  }
+
+  private marked(kind: string, text: string): string {
+    return `${this.mark}${kind}${text}${this.mark}`;
+  }
+
+  /** Takes what is marked out of a program's output. It may come in pieces. */
+  private sort(stream: string, target: Target, piece: string): void {
+    const { mark } = this;
+    let text = (this.held[stream] ?? '') + piece;
+    this.held[stream] = '';
+    for (let from = text.indexOf(mark); from >= 0; from = text.indexOf(mark)) {
+      this.append(stream, target, text.slice(0, from));
+      const end = text.indexOf(`${mark}\n`, from + mark.length);
+      if (end < 0 && text.length - from < MESSAGE_CAP) return void (this.held[stream] = text.slice(from));
+      if (end < 0) break; // it was no pair
+      const inner = text.slice(from + mark.length, end);
+      text = text.slice(end + mark.length + 1);
+      const [, id, problem] = /^C(\S+) ([^]*)$/.exec(inner) ?? [];
+      const failed = this.breakpoints.find((one) => one.id === id);
+      if (failed) this.onConditionError(target, failed, problem ?? '');
+      else this.append('console', target, `${inner.slice(1)}\n`);
+    }
+    let rest = Math.min(mark.length - 1, text.length);
+    while (rest > 0 && !mark.startsWith(text.slice(-rest))) rest--;
+    this.held[stream] = rest ? text.slice(-rest) : '';
+    this.append(stream, target, rest ? text.slice(0, -rest) : text);
   }
 
   private append(stream: string, target: Target, text: string): void {
@@ -1222,7 +1277,7 @@ class Session {
     let cursor = Math.max(begin, first);
     for (const one of this.lines) {
       if (one.cursor + one.text.length <= begin) continue;
-      const wanted = stream === undefined ? one.stream !== 'console' : one.stream === stream;
+      const wanted = stream === undefined ? isProgram(one.stream) : one.stream === stream;
       const text = one.text.slice(Math.max(0, begin - one.cursor));
       if (wanted && output.length + text.length > OUTPUT_ANSWER) {
         const room = OUTPUT_ANSWER - output.length;
@@ -1242,7 +1297,7 @@ class Session {
 
   /** What the program printed since the last answer, head and tail. */
   private freshOutput(): string {
-    const fresh = this.lines.filter((one) => one.stream !== 'console' && one.cursor + one.text.length > this.told).map((one) => one.text.slice(Math.max(0, this.told - one.cursor))).join('');
+    const fresh = this.lines.filter((one) => isProgram(one.stream) && one.cursor + one.text.length > this.told).map((one) => one.text.slice(Math.max(0, this.told - one.cursor))).join('');
     this.told = this.cursor;
     const half = STATE_OUTPUT / 2;
     return fresh.length <= STATE_OUTPUT ? fresh : `${fresh.slice(0, half)}\n[... ${fresh.length - STATE_OUTPUT} characters left out: debug_output has them ...]\n${fresh.slice(-half)}`;
@@ -1433,19 +1488,22 @@ class Session {
 
   /** What of a breakpoint an adapter cannot do, and so we do. */
   private emulated(target: Target, one: Breakpoint): { condition: boolean; hits: boolean; log: boolean } {
-    const both = one.hitCondition !== undefined && one.logMessage !== undefined; // no adapter counts the hits of a log point
+    const both = one.logMessage !== undefined && (one.hitCondition !== undefined || (one.condition !== undefined && this.row.name === 'js-debug')); // no adapter counts the hits of a log point, and js-debug stops at one with a condition
     return {
       condition: one.condition !== undefined && one.kind === 'line' && (this.row.addsBreakpoints === true || !target.can('supportsConditionalBreakpoints')), // what cannot be taken back must be bare
-      hits: one.hitCondition !== undefined && (both || !this.row.nativeHits || !target.can('supportsHitConditionalBreakpoints')),
+      hits: one.hitCondition !== undefined && (one.logMessage !== undefined || !this.row.nativeHits || !target.can('supportsHitConditionalBreakpoints')),
       log: one.logMessage !== undefined && (both || !target.can('supportsLogPoints')),
     };
   }
 
   asDap(target: Target, one: Breakpoint): Json {
     const ours = this.emulated(target, one);
+    const { logsInProgram } = this.row;
+    // js-debug would print that a condition failed as if the program did.
+    const condition = this.row.name === 'js-debug' && one.condition !== undefined ? `(()=>{try{return ${one.condition}\n;}catch(e){console.error(${JSON.stringify(this.marked(`C${one.id} `, '').slice(0, -this.mark.length))}+(e&&e.message||e)+${JSON.stringify(this.mark)})}})()` : one.condition;
     return {
-      line: one.line, ...(one.condition !== undefined && !ours.condition && { condition: one.condition }),
-      ...(one.hitCondition !== undefined && !ours.hits && { hitCondition: one.hitCondition }), ...(one.logMessage !== undefined && !ours.log && { logMessage: one.logMessage }),
+      line: one.line, ...(condition !== undefined && !ours.condition && { condition }),
+      ...(one.hitCondition !== undefined && !ours.hits && { hitCondition: one.hitCondition }), ...(one.logMessage !== undefined && !ours.log && { logMessage: logsInProgram ? this.marked('L', one.logMessage) : one.logMessage }),
     };
   }
 
@@ -1595,7 +1653,7 @@ class Session {
     const same = this.breakpoints.find((one) => one.kind === more.kind && (one.kind === 'line' ? one.file === more.file && one.line === more.line : one.name === more.name));
     if (same) {
       if (same.condition !== more.condition || same.hitCondition !== more.hitCondition) for (const binding of same.bindings.values()) binding.stops = same.hits = same.formerStops = 0; // counted anew
-      Object.assign(same, { condition: more.condition, hitCondition: more.hitCondition, logMessage: more.logMessage, ...(more.access && { access: more.access }) });
+      Object.assign(same, { problem: undefined, condition: more.condition, hitCondition: more.hitCondition, logMessage: more.logMessage, ...(more.access && { access: more.access }) });
       return same;
     }
     const former = this.removed.find((each) => each.file === more.file && each.line === more.line); // still set in the adapter
@@ -1649,9 +1707,9 @@ class Session {
 
   describeBreakpoint(one: Breakpoint): Json {
     const living = [...one.bindings].filter(([target]) => !(target === this.root && target.hasChildren)).map(([, binding]) => binding);
-    const best = living.find((binding) => binding.verified) ?? living[0];
+    const best = living.find((binding) => binding.verified) ?? (living.length ? living[0] : one.former); // of a program that has ended: what was true last
     const moved = best?.verified && best.line !== undefined && one.kind === 'line' && best.line !== one.line;
-    const message = moved ? `asked for ${one.line}, bound to ${best.line}` : best?.verified ? undefined : `not bound yet${best?.message && !best.message.startsWith('breakpoint.') ? `: ${best.message}` : ': it binds when its code is loaded'}`;
+    const message = one.problem !== undefined ? `its condition failed: ${one.problem}` : moved ? `asked for ${one.line}, bound to ${best.line}` : best?.verified ? undefined : `not bound yet${best?.message && !best.message.startsWith('breakpoint.') ? `: ${best.message}` : ': it binds when its code is loaded'}`;
     return {
       id: one.id, ...(one.kind === 'line' ? { file: one.file, line: one.line } : one.kind === 'function' ? { function: one.name } : { variable: one.name, access: one.access }), verified: best?.verified === true,
       ...(moved && { boundLine: best.line }), ...(message && { message }), hitCount: one.hits, ...(one.condition !== undefined && { condition: clip(one.condition, NAME_CAP) }), ...(one.hitCondition !== undefined && { hitCondition: one.hitCondition }), ...(one.logMessage !== undefined && { logMessage: clip(one.logMessage, NAME_CAP) }),

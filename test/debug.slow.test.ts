@@ -325,8 +325,11 @@ describe('the debugger', () => {
       assert.equal((await ok('debug_continue', { wait: true })).state, 'TERMINATED');
       const logged = await start(language, of('play'), { breakpoints: [at(of('play'), 'inside', { logMessage: 'b is {b}' })] });
       assert.equal(logged.state, 'TERMINATED');
-      const all = String((await ok('debug_output', { stream: 'console' })).output) + String((await ok('debug_output')).output);
-      assert.deepEqual(all.match(/b is \d/g), ['b is 0', 'b is 1', 'b is 2']);
+      assert.deepEqual(String((await ok('debug_output', { stream: 'console' })).output).match(/b is \d/g), ['b is 0', 'b is 1', 'b is 2']);
+      assert.deepEqual([logged.output, (await ok('debug_output')).output, (await ok('debug_output', { stream: 'stdout' })).output, (await ok('debug_output', { stream: 'stderr' })).output], ['counter 3\n', 'counter 3\n', 'counter 3\n', '']);
+      const some = await start(language, of('play'), { breakpoints: [at(of('play'), 'inside', { logMessage: 'b is {b}', condition: 'b > 0' })] });
+      assert.deepEqual([some.state, some.output], ['TERMINATED', 'counter 3\n']);
+      assert.deepEqual(String((await ok('debug_output', { stream: 'console' })).output).match(/b is \d/g), ['b is 1', 'b is 2']);
       const both = await start(language, of('play'), { breakpoints: [at(of('play'), 'inside', { logMessage: 'b is {b}', hitCondition: '>= 2' })] });
       assert.equal(both.state, 'TERMINATED');
       assert.deepEqual(String((await ok('debug_output', { stream: 'console' })).output).match(/b is \d/g), ['b is 1', 'b is 2']);
@@ -384,6 +387,63 @@ describe('the debugger', () => {
       assert.equal((await ok('debug_status')).state, 'RUNNING');
     });
   }
+
+  test('what a log point prints, and a condition that fails, stay out of the output of the program, whatever the pieces', async () => {
+    fs.writeFileSync(file('loud.js'), `function add(a) {\n  const text = 'y'.repeat(200000) + a;\n  return text;\n}\nfor (let i = 0; i < 3; i++) {\n  process.stdout.write('before ' + i + ', ');\n  console.log(add(i).length, 'after');\n}\n`);
+    const loud = await start('nodejs', 'loud.js', { breakpoints: [{ file: 'loud.js', line: 3, logMessage: `LOG ${'{text}'.repeat(20)} {a} 100%` }, { file: 'loud.js', line: 2, condition: 'nosuch > 1' }] });
+    assert.deepEqual([loud.state, loud.output], ['TERMINATED', [0, 1, 2].map((i) => `before ${i}, 200001 after\n`).join('')]);
+    assert.equal((await ok('debug_output', { stream: 'stderr' })).output, '');
+    let text = '';
+    let cursor = 0;
+    for (let more = true; more;) {
+      const part = await ok('debug_output', { stream: 'console', cursor });
+      text += String(part.output);
+      cursor = Number(part.cursor);
+      more = part.more === true;
+    }
+    assert.deepEqual([...text.matchAll(/LOG ([^\n]{150000,}) (\d) 100%\n/g)].map(([, , number]) => number), ['0', '1', '2']); // longer than a pipe takes at once
+    assert.equal(text.match(/bp-2: its condition nosuch > 1 failed: nosuch is not defined\n/g)?.length, 3);
+    assert.match(JSON.stringify(list(await ok('debug_status'), 'breakpoints')[1]), /its condition failed: nosuch is not defined/);
+    fs.writeFileSync(file('ticks.py'), `import time\nn = 0\nwhile True:\n    n += 1\n    print('tick', n, flush=True)\n    time.sleep(0.02)\n`);
+    const python = spawn('/usr/bin/python3', ['ticks.py'], { cwd: world.workspace });
+    started.push(python);
+    await waitFor(() => commandLine(Number(python.pid)).includes('ticks'), 'it to run');
+    const attached = await ok('debug_attach', { language: 'python', pid: python.pid, breakpoints: [{ file: 'ticks.py', line: 6, logMessage: 'LOG {n}' }] });
+    await waitFor(async () => /LOG \d+\nLOG \d+/.test(String((await ok('debug_output', { stream: 'console' })).output)), 'two lines of the log');
+    assert.match(String((await ok('debug_output', { stream: 'stdout' })).output), /tick \d/);
+    assert.doesNotMatch(String((await ok('debug_output', { stream: 'stdout' })).output), /LOG/);
+    await ok('debug_stop', { session: attached.session });
+    const step = await start('nodejs', 'loud.js', { breakpoints: [{ file: 'loud.js', line: 7 }, { file: 'loud.js', line: 3, logMessage: 'LOG {a}' }] });
+    assert.equal(stopOf(step).line, 7);
+    assert.deepEqual([stopOf(await ok('debug_step')).type], ['STEP_COMPLETE']); // over a log point, that does not end it
+  });
+
+  test('a condition that is no expression is told of by its breakpoint', async () => {
+    execFileSync('gcc', ['-g', '-O0', '-o', 'watch', 'watch.c'], { cwd: world.workspace });
+    for (const [language, program, name, mark, words] of [['nodejs', 'play.js', 'play.js', 'inside', /Unexpected token/], ['python', 'play.py', 'play.py', 'inside', /SyntaxError/], ['c', 'watch', 'watch.c', 'first', /undeclared identifier/]] as Array<[string, string, string, string, RegExp]>) {
+      const result = await start(language, program, { breakpoints: [at(name, mark, { condition: 'a ==== )' })] });
+      const [one] = list(await ok('debug_status'), 'breakpoints');
+      assert.match(String(one?.message), words, language);
+      assert.match(String((await ok('debug_output', { stream: 'console' })).output), words, language);
+      assert.doesNotMatch(String(result.output), words, language);
+      await mcp.call('debug_stop');
+    }
+  });
+
+  test('what is known of a breakpoint is still known when the program has ended', async () => {
+    for (const language of Object.keys(EXTENSION)) {
+      const name = `play.${EXTENSION[language]}`;
+      const { session } = await start(language, name, { breakpoints: [at(name, 'print')] });
+      const end = await ok('debug_continue', { session, wait: true });
+      assert.equal(end.state, 'TERMINATED');
+      const [one] = list(await ok('debug_status', { session }), 'breakpoints');
+      assert.deepEqual([one?.verified, one?.hitCount, one?.message], [true, 1, undefined], language);
+    }
+    const { session } = await start('nodejs', 'moved.js', { breakpoints: [at('moved.js', 'comment')] });
+    await ok('debug_continue', { session, wait: true });
+    const [moved] = list(await ok('debug_status', { session }), 'breakpoints');
+    assert.deepEqual([moved?.verified, moved?.boundLine, moved?.hitCount], [true, line('moved.js', 'code'), 1]);
+  });
 
   test('an evaluation without an end is ended in time, or everything else is refused at once until it is', async () => {
     for (const [language, expression] of [['nodejs', 'while (true) {}'], ['python', "exec('while True: pass')"]] as Array<[string, string]>) {
