@@ -250,7 +250,7 @@ export class Dap {
     if (this.closedBecause !== undefined) return Promise.reject(failure('E_DISCONNECTED', this.closedBecause));
     const seq = ++this.seq;
     return new Promise((resolve, reject) => {
-      const inTime = deadline(timeoutMs, () => this.settle(seq, () => reject(failure('E_TIMEOUT', `the adapter has not answered ${command} in ${timeoutMs} ms`))));
+      const inTime = deadline(timeoutMs, () => this.settle(seq, () => reject(failure('E_TIMEOUT', `the adapter has not answered ${command} in ${timeoutMs} ms: it may hang. debug_stop ends the session, debug_restart starts it again`))));
       this.pending.set(seq, { command, resolve, reject, inTime });
       this.send({ seq, type: 'request', command, arguments: args });
     });
@@ -1093,6 +1093,11 @@ class Session {
   onExitCode(target: Target, code: number | undefined): void {
     if (target !== this.root && !(target.parent === this.root && this.targets[1] === target)) return; // a subprocess's own
     if (code === undefined) return;
+    if (this.row.name === 'lldb-dap' && code < 0) {
+      this.onExit(null, null); // no code of a program: its debugserver died with it
+      this.exitReason = 'lldb-dap lost the program, as when it is killed while it is stopped, and does not tell how it ended';
+      return;
+    }
     const signal = code < 0 ? signalName(-code) : this.row.name === 'lldb-dap' && (this.printedSignal || this.lastSignal === signalName(code)) ? signalName(code) : undefined; // lldb-dap tells the signal's number
     this.onExit(signal ? null : code, signal ?? null);
     const maybe = this.row.name === 'debugpy' && code > 240 && code < 255 ? signalName(256 - code) : undefined;

@@ -72,6 +72,8 @@ puts "counter #{counter}" # @print
   'broken.rb': `a = = 1\n`,
   'ask.js': `const rl = require('node:readline').createInterface({ input: process.stdin });\nprocess.stdout.write('name? ');\nrl.on('line', (name) => {\n  const greeting = 'hello ' + name;\n  console.log(greeting); // @greet\n  rl.close();\n});\n`,
   'big.js': `const big = 'x'.repeat(100 * 1024 * 1024);\nconst list = Array.from({ length: 10000 }, (_, i) => ({ i }));\nconst small = { deep: { deeper: [1, 2, 3] } };\nconsole.log(big.length); // @big\n`,
+  'big.py': `big = 'x' * (100 * 1024 * 1024)\nblob = b'x' * (100 * 1024 * 1024)\nmany = list(range(1000000))\nsmall = 1\nprint(len(big))  # @big\n`,
+  'big.c': `#include <stdlib.h>\n#include <string.h>\nstatic char fixed[100 * 1024 * 1024];\nint main(void) {\n  char *big = malloc(100 * 1024 * 1024 + 1);\n  memset(big, 'x', 100 * 1024 * 1024);\n  big[100 * 1024 * 1024] = 0;\n  memset(fixed, 'y', sizeof fixed - 1);\n  int small = 1;\n  return small - 1; /* @big */\n}\n`,
   'big.rb': `big = 'x' * (100 * 1024 * 1024)\nsmall = 1\nputs big.size # @big\n`,
   'moved.js': `let x = 1;\n// a comment @comment\n\nx += 1; // @code\nconsole.log(x);\n`,
   'parent.py': `import subprocess, sys, os\nsubprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), 'play.py')])\nprint('parent ends')\n`,
@@ -446,27 +448,30 @@ describe('the debugger', () => {
   });
 
   test('an evaluation without an end is ended in time, or everything else is refused at once until it is', async () => {
-    for (const [language, expression] of [['nodejs', 'while (true) {}'], ['python', "exec('while True: pass')"]] as Array<[string, string]>) {
-      const name = `play.${EXTENSION[language]}`;
-      await start(language, name, { breakpoints: [at(name, 'inside')] });
-      const error = await refused('debug_evaluate', { expression });
+    await Promise.all(([['nodejs', 'while (true) {}'], ['python', "exec('while True: pass')"]] as Array<[string, string]>).map(async ([session, expression]) => {
+      const name = `play.${EXTENSION[session]}`;
+      await start(session, name, { session, breakpoints: [at(name, 'inside')] });
+      const error = await refused('debug_evaluate', { session, expression });
       assert.deepEqual([error.code, /ran for 9 s and was ended.*still stopped/s.test(String(error.message))], ['E_EVALUATE', true]);
-      assert.equal((await ok('debug_evaluate', { expression: 'sum' })).result, '0');
-      assert.equal(stopOf(await ok('debug_continue', { wait: true })).details.hitCount, 2);
-      await ok('debug_stop');
-    }
-    await start('ruby', 'play.rb', { breakpoints: [at('play.rb', 'inside')] });
-    const error = await refused('debug_evaluate', { expression: 'loop {}' });
+      assert.equal((await ok('debug_evaluate', { session, expression: 'sum' })).result, '0');
+      assert.equal(stopOf(await ok('debug_continue', { session, wait: true })).details.hitCount, 2);
+    }).concat(neverEnding()));
+  });
+
+  const neverEnding = async (): Promise<void> => {
+    const session = 'ruby';
+    await start('ruby', 'play.rb', { session, breakpoints: [at('play.rb', 'inside')] });
+    const error = await refused('debug_evaluate', { session, expression: 'loop {}' });
     assert.deepEqual([error.code, /debug_stop ends it/.test(String(error.message))], ['E_TIMEOUT', true]);
     const before = performance.now();
     for (const [tool, args] of [['debug_evaluate', { expression: 'sum' }], ['debug_variables', {}], ['debug_stack', {}], ['debug_step', {}], ['debug_continue', {}], ['debug_pause', {}]] as Array<[string, Json]>) {
-      const busy = await refused(tool, args);
+      const busy = await refused(tool, { session, ...args });
       assert.deepEqual([busy.code, /has evaluated loop \{\} for \d+ s/.test(String(busy.message))], ['E_BUSY', true], tool);
     }
-    assert.match(String((await ok('debug_status')).busyWith), /loop \{\}/);
+    assert.match(String((await ok('debug_status', { session })).busyWith), /loop \{\}/);
     assert.ok(performance.now() - before < 5000);
-    assert.equal(stopOf(await ok('debug_restart')).type, 'BREAKPOINT_HIT');
-  });
+    assert.equal(stopOf(await ok('debug_restart', { session })).type, 'BREAKPOINT_HIT');
+  };
 
   test('an evaluation that ends the program says so, with its exit code', async () => {
     for (const [language, expression] of [['nodejs', 'process.exit(5)'], ['python', "__import__('os')._exit(5)"], ['ruby', 'exit!(5)']] as Array<[string, string]>) {
@@ -737,6 +742,57 @@ describe('the debugger', () => {
     await start('ruby', 'big.rb', { breakpoints: [at('big.rb', 'big')] });
     assert.equal((await refused('debug_evaluate', { expression: 'big' })).code, 'E_TOO_LARGE');
     assert.equal((await ok('debug_evaluate', { expression: 'small' })).result, '1');
+    await ok('debug_stop');
+    execFileSync('gcc', ['-g', '-O0', '-o', 'big', 'big.c'], { cwd: world.workspace });
+    for (const [language, program, source, names] of [['python', 'big.py', 'big.py', ['big', 'blob', 'many']], ['c', 'big', 'big.c', ['big', 'fixed']]] as Array<[string, string, string, string[]]>) {
+      await start(language, program, { breakpoints: [at(source, 'big')] });
+      assert.ok(JSON.stringify(await ok('debug_variables', { depth: 2 })).length < 50_000, language);
+      for (const expression of names) assert.ok(JSON.stringify(await ok('debug_evaluate', { expression })).length < 10_000, `${language} ${expression}`);
+      assert.equal((await ok('debug_evaluate', { expression: 'small' })).result, '1');
+      await ok('debug_stop');
+    }
+  });
+
+  test('two that stop at once: the first is reported, both are listed with their reasons, continue reports the next', async () => {
+    const first = await start('nodejs', 'workers.js', { session: 'two', breakpoints: [at('work.js', 'work')] });
+    const listed = async (): Promise<Json[]> => list(body(await ok('debug_status', { session: 'two' }), 'threads'), 'stopped');
+    await waitFor(async () => (await listed()).length === 2, 'both workers to stand');
+    assert.deepEqual((await listed()).map((one) => [one.reason, body(one, 'location').line]), [1, 2].map(() => ['BREAKPOINT_HIT', line('work.js', 'work')]));
+    const reported = body(await ok('debug_status', { session: 'two' }), 'stopReason').session;
+    assert.equal(reported, body(first, 'stopReason').session);
+    const next = await ok('debug_continue', { session: 'two' });
+    assert.deepEqual([next.state, stopOf(next).type, body(next, 'stopReason').session === reported], ['STOPPED', 'BREAKPOINT_HIT', false]);
+    assert.equal((await ok('debug_continue', { session: 'two', wait: true })).state, 'TERMINATED');
+  });
+
+  test('a program that is killed while it is stopped has ended with that signal', async () => {
+    execFileSync('gcc', ['-g', '-O0', '-o', 'forever-c', 'forever.c'], { cwd: world.workspace });
+    for (const [language, program, name] of [['nodejs', 'forever.js', 'forever.js'], ['python', 'forever.py', 'forever.py'], ['ruby', 'forever.rb', 'forever.rb'], ['c', 'forever-c', 'forever.c']] as Array<[string, string, string]>) {
+      const { session } = await start(language, program, { breakpoints: [at(name, 'tick')] });
+      const pid = language === 'nodejs' ? 'process.pid' : language === 'python' ? "__import__('os').getpid()" : language === 'ruby' ? 'Process.pid' : '(int)getpid()';
+      kill(Number((await ok('debug_evaluate', { expression: pid })).result), 'SIGKILL');
+      await waitFor(async () => (await mcp.call('debug_status', { session })).state === 'TERMINATED', `the end of ${language}`).catch(async (error) => assert.fail(`${String(error)} ${JSON.stringify(await mcp.call('debug_status', { session }))}`));
+      const status = await ok('debug_status', { session });
+      assert.equal(status.exitCode, language === 'python' ? 247 : null, language); // debugpy tells the signal as a code
+      assert.match(String(status.exitReason), language === 'c' ? /lost the program/ : /^SIGKILL/, language);
+      assert.equal((await refused('debug_continue', { session })).code, 'E_ENDED');
+    }
+  });
+
+  test('an adapter that hangs in the middle costs one bounded call, and its session can be ended', async () => {
+    await Promise.all(['nodejs', 'python'].map(async (language) => {
+      const name = `play.${EXTENSION[language]}`;
+      const { session } = await start(language, name, { breakpoints: [at(name, 'inside')] });
+      const { active } = body(await ok('debug_status', { session }), 'ledger');
+      const adapter = (active as Json[]).find((one) => one.session === session)?.pid;
+      kill(Number(adapter), 'SIGSTOP');
+      const before = performance.now();
+      const error = await refused('debug_stack', { session });
+      assert.deepEqual([error.code, /has not answered stackTrace.*debug_stop/.test(String(error.message)), performance.now() - before < 15_000], ['E_TIMEOUT', true, true]);
+      const stopped = await ok('debug_stop', { session });
+      assert.deepEqual([stopped.state, performance.now() - before < 30_000], ['TERMINATED', true]);
+    }));
+    assert.deepEqual(others(), []);
   });
 
   test('a stop survives the MCP server and the Host: the next one says where and why, and goes on', async () => {
@@ -890,9 +946,11 @@ describe('the debugger', () => {
   });
 
   test('50 starts and stops, 10 at once, leave no process, socket or port', async () => {
+    execFileSync('go', ['build', '-gcflags=all=-N -l', '-o', 'forever-go', 'forever.go'], { cwd: world.workspace, env: { ...process.env, ...goEnv() } });
     const round = async (index: number): Promise<void> => {
       const session = `many-${index}`;
-      const stopped = await start('nodejs', 'play.js', { session, breakpoints: [at('play.js', 'inside')], timeout: 120 });
+      const [language, program, name, mark] = [['python', 'play.py', 'play.py', 'inside'], ['go', 'forever-go', 'forever.go', 'tick']][index % 5] ?? ['nodejs', 'play.js', 'play.js', 'inside'];
+      const stopped = await start(String(language), String(program), { session, breakpoints: [at(String(name), String(mark))], timeout: 120 });
       assert.equal(stopOf(stopped).type, 'BREAKPOINT_HIT');
       if (index % 2) await ok('debug_continue', { session });
       await ok('debug_stop', { session });
@@ -908,6 +966,8 @@ describe('the debugger', () => {
       }
     }).filter((name) => name.startsWith('socket:'));
     assert.ok(sockets.length < 12, `${sockets.length} sockets`); // its listener, Host, MCP server
+    const listening = ['tcp', 'tcp6'].flatMap((table) => fs.readFileSync(`/proc/net/${table}`, 'latin1').split('\n')).map((row) => row.trim().split(/\s+/)).filter((row) => row[3] === '0A').map((row) => `socket:[${row[9]}]`);
+    assert.deepEqual(sockets.filter((one) => listening.includes(one)), []); // and all other processes of the world are gone
   });
 
   test('the protocol is traced with parent and child named, and doctor lists every adapter', async () => {
