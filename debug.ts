@@ -1236,10 +1236,6 @@ class Session {
     this.append('console', target, `${one.id}: its condition ${clip(one.condition ?? '', NAME_CAP)} failed: ${one.problem}\n`);
   }
 
-  private marked(kind: string, text: string): string {
-    return `${this.mark}${kind}${text}${this.mark}`;
-  }
-
   /** Takes what is marked out of a program's output. It may come in pieces. */
   private sort(stream: string, target: Target, piece: string): void {
     const { mark } = this;
@@ -1252,10 +1248,9 @@ class Session {
       if (end < 0) break; // it was no pair
       const inner = text.slice(from + mark.length, end);
       text = text.slice(end + mark.length + 1);
-      const [, id, problem] = /^C(\S+) ([^]*)$/.exec(inner) ?? [];
-      const failed = this.breakpoints.find((one) => one.id === id);
-      if (failed) this.onConditionError(target, failed, problem ?? '');
-      else this.append('console', target, `${inner.slice(1)}\n`);
+      const failed = inner.startsWith(FAILED) ? this.breakpoints.find((one) => inner.startsWith(`${FAILED}${one.id} `)) : undefined;
+      if (failed) this.onConditionError(target, failed, inner.slice(`${FAILED}${failed.id} `.length));
+      else this.append('console', target, `${inner}\n`);
     }
     let rest = Math.min(mark.length - 1, text.length);
     while (rest > 0 && !mark.startsWith(text.slice(-rest))) rest--;
@@ -1494,10 +1489,11 @@ class Session {
   /** What of a breakpoint an adapter cannot do, and so we do. */
   private emulated(target: Target, one: Breakpoint): { condition: boolean; hits: boolean; log: boolean } {
     const both = one.logMessage !== undefined && (one.hitCondition !== undefined || (one.condition !== undefined && this.row.name === 'js-debug')); // no adapter counts the hits of a log point, and js-debug stops at one with a condition
+    const isUnseen = this.row.name === 'js-debug' && this.launch?.inTerminal === true; // what it prints in the program goes to the terminal
     return {
-      condition: one.condition !== undefined && one.kind === 'line' && (this.row.addsBreakpoints === true || !target.can('supportsConditionalBreakpoints')), // what cannot be taken back must be bare
+      condition: one.condition !== undefined && one.kind === 'line' && (isUnseen || this.row.addsBreakpoints === true || !target.can('supportsConditionalBreakpoints')), // what cannot be taken back must be bare
       hits: one.hitCondition !== undefined && (one.logMessage !== undefined || !this.row.nativeHits || !target.can('supportsHitConditionalBreakpoints')),
-      log: one.logMessage !== undefined && (both || !target.can('supportsLogPoints')),
+      log: one.logMessage !== undefined && (isUnseen || both || !target.can('supportsLogPoints')),
     };
   }
 
@@ -1505,10 +1501,10 @@ class Session {
     const ours = this.emulated(target, one);
     const { logsInProgram } = this.row;
     // js-debug would print that a condition failed as if the program did.
-    const condition = this.row.name === 'js-debug' && one.condition !== undefined ? `(()=>{try{return ${one.condition}\n;}catch(e){console.error(${JSON.stringify(this.marked(`C${one.id} `, '').slice(0, -this.mark.length))}+(e&&e.message||e)+${JSON.stringify(this.mark)})}})()` : one.condition;
+    const condition = this.row.name === 'js-debug' && one.condition !== undefined ? `(()=>{try{return ${one.condition}\n;}catch(e){console.error(${JSON.stringify(`${this.mark}${FAILED}${one.id} `)}+(e&&e.message||e)+${JSON.stringify(this.mark)})}})()` : one.condition;
     return {
       line: one.line, ...(condition !== undefined && !ours.condition && { condition }),
-      ...(one.hitCondition !== undefined && !ours.hits && { hitCondition: one.hitCondition }), ...(one.logMessage !== undefined && !ours.log && { logMessage: logsInProgram ? this.marked('L', one.logMessage) : one.logMessage }),
+      ...(one.hitCondition !== undefined && !ours.hits && { hitCondition: one.hitCondition }), ...(one.logMessage !== undefined && !ours.log && { logMessage: logsInProgram ? `${this.mark}${one.logMessage}${this.mark}` : one.logMessage }),
     };
   }
 
@@ -1517,7 +1513,13 @@ class Session {
     const ours = this.emulated(stop.target, one);
     const binding = one.bindings.get(stop.target) ?? { verified: true, stops: 0 };
     one.bindings.set(stop.target, binding);
-    if (ours.condition && !isTruthy((await this.evaluateIn(stop, one.condition ?? '', 'watch')).result)) return false;
+    if (ours.condition) {
+      const answer = await this.evaluateIn(stop, one.condition ?? '', 'watch').catch((error) => {
+        this.onConditionError(stop.target, one, messageOf(error));
+        throw error; // it stays stopped
+      });
+      if (!isTruthy(answer.result)) return false;
+    }
     binding.stops++;
     if (ours.hits && !matchesHits(one.hitCondition ?? '', binding.stops)) return false;
     if (!ours.log) return true;
@@ -1824,6 +1826,8 @@ function guessFilters(filter: Exceptions['filter'], offered: string[]): string[]
   const wanted = filter === 'none' ? [] : filter === 'all' ? offered : offered.filter((one) => (filter === 'uncaught' ? /uncaught|unhandled|panic/i : /^caught|raised|throw/i).test(one));
   return wanted.length || filter === 'none' ? wanted : undefined;
 }
+
+const FAILED = '\u2060'; // after the mark: a condition failed; else it is a log message. Seen by nobody, as the mark
 
 const HITS = /^\s*(==|=|>=|>|<=|<|%)?\s*(\d{1,9})\s*$/;
 

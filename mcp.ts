@@ -356,7 +356,7 @@ export const TOOLS: readonly Tool[] = [
   debugTool('pause', 'Pause', 'Stops a running program where it is.', 'write', takes({ session: SESSION, thread: THREAD }), STATE_RESULT),
   debugTool('restart', 'Restart', 'Ends a session and starts it again with its breakpoints.', 'spawn', takes({ session: SESSION }), STATE_RESULT),
   debugTool('stop', 'End a debug session', 'Ends a session with its program and all its children (one that was attached to goes on).', 'write', takes({ session: SESSION }), STATE_RESULT),
-  debugTool('breakpoint_set', 'Set a breakpoint', 'Sets a breakpoint by file and line, on a function, or on a variable (a watchpoint, where the adapter has them). Says whether and where it is bound.', 'write', takes({
+  debugTool('breakpoint_set', 'Set a breakpoint', 'Sets a breakpoint by file and line, on the entry of a function, or on a variable (a watchpoint, where the adapter has them). Says whether and where it is bound.', 'write', takes({
     ...BREAKPOINT, function: { type: 'string', minLength: 1 }, variable: { type: 'string', minLength: 1 }, access: { type: 'string', enum: ['read', 'write'], default: 'write' }, session: SESSION,
   }), ofSession({ breakpoint: { type: 'object' } }, ['breakpoint'])),
   debugTool('breakpoint_remove', 'Remove breakpoints', 'Removes a breakpoint by id, or those of a file (or of one line of it).', 'write', takes({ id: { type: 'string' }, file: { type: 'string' }, line: { type: 'integer', minimum: 1 }, session: SESSION }), ofSession({ removed: { type: 'array', items: { type: 'string' } }, breakpoints: { type: 'array', items: { type: 'object' } } }, ['removed'])),

@@ -415,6 +415,11 @@ describe('the debugger', () => {
     assert.match(String((await ok('debug_output', { stream: 'stdout' })).output), /tick \d/);
     assert.doesNotMatch(String((await ok('debug_output', { stream: 'stdout' })).output), /LOG/);
     await ok('debug_stop', { session: attached.session });
+    const quiet = await start('nodejs', 'play.js', { terminal: 'quiet', breakpoints: [at('play.js', 'inside', { logMessage: 'b is {b}', condition: 'b > 0' })] });
+    assert.equal(quiet.state, 'TERMINATED');
+    assert.deepEqual(String((await ok('debug_output', { stream: 'console' })).output).match(/b is \d/g), ['b is 1', 'b is 2']);
+    assert.doesNotMatch(String((await ok('terminal_read', { name: 'quiet' })).output), /b is/);
+    await mcp.call('terminal_close', { name: 'quiet' });
     const step = await start('nodejs', 'loud.js', { breakpoints: [{ file: 'loud.js', line: 7 }, { file: 'loud.js', line: 3, logMessage: 'LOG {a}' }] });
     assert.equal(stopOf(step).line, 7);
     assert.deepEqual([stopOf(await ok('debug_step')).type], ['STEP_COMPLETE']); // over a log point, that does not end it
@@ -422,7 +427,7 @@ describe('the debugger', () => {
 
   test('a condition that is no expression is told of by its breakpoint', async () => {
     execFileSync('gcc', ['-g', '-O0', '-o', 'watch', 'watch.c'], { cwd: world.workspace });
-    for (const [language, program, name, mark, words] of [['nodejs', 'play.js', 'play.js', 'inside', /Unexpected token/], ['python', 'play.py', 'play.py', 'inside', /SyntaxError/], ['c', 'watch', 'watch.c', 'first', /undeclared identifier/]] as Array<[string, string, string, string, RegExp]>) {
+    for (const [language, program, name, mark, words] of [['nodejs', 'play.js', 'play.js', 'inside', /Unexpected token/], ['python', 'play.py', 'play.py', 'inside', /SyntaxError/], ['ruby', 'play.rb', 'play.rb', 'inside', /syntax error/], ['c', 'watch', 'watch.c', 'first', /undeclared identifier/]] as Array<[string, string, string, string, RegExp]>) {
       const result = await start(language, program, { breakpoints: [at(name, mark, { condition: 'a ==== )' })] });
       const [one] = list(await ok('debug_status'), 'breakpoints');
       assert.match(String(one?.message), words, language);
