@@ -1084,8 +1084,9 @@ class Session {
     if (this.root.isEnded && !this.finishing) this.onTerminated(this.root); // subprocesses outlived the program, and this was the last
     // A worker that stands in the debugger keeps its process from ending.
     for (const worker of this.targets.filter((one) => one.parent === target && one.pid === undefined && !one.isEnded)) void worker.ask('disconnect', {}, END_MS).catch(() => {}).then(() => this.endTarget(worker));
-    if (this.row.name === 'js-debug' && this.launch && !this.finishing && this.living().length === 1 && this.living()[0] === this.root) {
-      setTimeout(() => void (this.living().length === 1 && this.finish('TERMINATED')), ALONE_MS).unref(); // its last child is gone, and it does not say that it has ended
+    const isAlone = (): boolean => !this.root.isEnded && this.targets.slice(1).every((one) => one.isEnded);
+    if (this.row.name === 'js-debug' && this.launch && !this.finishing && isAlone()) {
+      setTimeout(() => void (isAlone() && this.finish('TERMINATED')), ALONE_MS).unref(); // its last child is gone, and it does not say that it has ended
     }
     this.wake();
   }

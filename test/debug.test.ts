@@ -130,15 +130,16 @@ const ADAPTERS: Record<string, string> = {
   // A js-debug of the time of the seed: no answer to a child's launch, no entry stop of its own, a wrong target closes.
   'old.js': `${PLAYED}
   let lines = [];
+  let start;
   serve((message, { index, socket, answer, event, send }) => {
     const { command } = message;
     if (command === 'initialize') { answer(message, { supportsConfigurationDoneRequest: true }); if (index === 0) event('initialized'); return; }
     if (command === 'launch' && index === 0) return answer(message, {});
-    if (command === 'launch') { if (message.arguments.__pendingTargetId !== 'right') return socket.destroy(); return event('initialized'); }
+    if (command === 'launch') { if (message.arguments.__pendingTargetId !== 'right') { setTimeout(start, 100, 'right'); return socket.destroy(); } return event('initialized'); }
     if (command === 'setBreakpoints') { if (index > 0) lines = message.arguments.breakpoints.map((one) => one.line); return answer(message, { breakpoints: message.arguments.breakpoints.map((one, at) => ({ id: at + 1, verified: index > 0, line: one.line })) }); }
     if (command === 'configurationDone') {
       answer(message, {});
-      if (index === 0) { for (const id of ['wrong', 'right']) send({ type: 'request', command: 'startDebugging', arguments: { request: 'launch', configuration: { name: id, __pendingTargetId: id } } }); return; }
+      if (index === 0) { start = (id) => send({ type: 'request', command: 'startDebugging', arguments: { request: 'launch', configuration: { name: id, __pendingTargetId: id } } }); return start('wrong'); }
       if (lines.includes(1)) event('stopped', { reason: 'breakpoint', threadId: 0, hitBreakpointIds: [lines.indexOf(1) + 1], allThreadsStopped: false });
       return;
     }
