@@ -480,6 +480,7 @@ export class Terminal {
   onMiss: (row: string) => void = () => {}; // an unfinished line that no pattern knows, where nothing but patterns tells
   closing = false;
   private missed = '';
+  private redraws: number[] = []; // when the row that the cursor is on was last written over
   private echo = '';
   private trigger = ''; // what we typed and the terminal echoes: not for anybody's eyes
   private runs = 0;
@@ -525,10 +526,24 @@ export class Terminal {
   }
 
   onData(text: string): void {
+    const before = this.cleaner.currentRow();
     this.quietSince = performance.now();
     this.asking = undefined;
     this.cleaner.write(text);
+    this.noteRedraw(before, text);
     if (this.current && this.waiters.size) this.watch();
+  }
+
+  /** A row that is written over again and again is progress: when that was last done, and when before. */
+  private noteRedraw(before: string, text: string): void {
+    const after = this.cleaner.currentRow();
+    if (text.includes('\n')) this.redraws = [];
+    else if (before.trim() !== '' && !after.startsWith(before.trimEnd())) this.redraws = [...this.redraws.slice(1 - REDRAWS), this.quietSince];
+  }
+
+  private isRedrawing(): boolean {
+    const [first = 0] = this.redraws;
+    return this.redraws.length === REDRAWS && performance.now() - first < REDRAWN_MS;
   }
 
   /** The shell has taken the command. One that does not tell echoes it. */
@@ -602,6 +617,7 @@ export class Terminal {
   input(text: string, addNewline: boolean): void {
     this.remember('input', `(${text.length} characters)`);
     this.asking = undefined;
+    this.redraws = []; // what is redrawn now shows what was typed
     this.quietSince = performance.now();
     this.backend?.write(addNewline ? `${text}\r` : text);
   }
@@ -673,15 +689,26 @@ export class Terminal {
   private question(quietFor: number): string | undefined {
     const row = this.cleaner.currentRow().slice(-PROMPT_CAP).trimEnd();
     const evidence = this.backend?.evidence() ?? 'unknown';
-    if (evidence === 'shell reading' && quietFor < SHELL_QUIET_MS) return undefined; // its mark may still be on the way
-    if (evidence === 'reading' || evidence === 'shell reading') return row || lastLine(this.cleaner.pending());
-    if (evidence === 'polling' && this.cleaner.inAlternateScreen && quietFor >= POLLING_QUIET_MS) return row || lastLine(this.cleaner.pending()); // an editor
-    if (evidence === 'busy' || row === '' || HINTS.some((pattern) => pattern.test(row))) return undefined;
-    if (evidence === 'polling') return quietFor >= POLLING_QUIET_MS ? row : undefined;
-    if (quietFor < UNKNOWN_QUIET_MS) return undefined;
-    if (this.patterns.some((pattern) => pattern.test(row))) return row;
-    if (quietFor >= MISS_MS && this.missed !== row) this.onMiss((this.missed = row));
-    return undefined;
+    if (evidence === 'busy' || (evidence === 'shell reading' && quietFor < SHELL_QUIET_MS)) return undefined; // its mark may still be on the way
+    const shown = row || lastLine(this.cleaner.pending()).slice(-PROMPT_CAP).trimEnd();
+    if (evidence === 'reading' || evidence === 'shell reading') return shown;
+    if (evidence === 'polling' && this.cleaner.inAlternateScreen && quietFor >= POLLING_QUIET_MS) return shown; // an editor
+    if (HINTS.some((pattern) => pattern.test(shown)) || this.isRedrawing()) return undefined;
+    if (evidence === 'reading beside sleepers') return PROGRESS.some((pattern) => pattern.test(shown)) ? undefined : shown;
+    if (evidence === 'reading beside workers') return this.asks(row) ? row : undefined;
+    if (evidence === 'polling' && quietFor >= POLLING_QUIET_MS) return this.asks(row) ? row : (menuOf(this.cleaner.pending()) ?? this.miss(row, quietFor));
+    if (evidence === 'polling' || row === '' || quietFor < UNKNOWN_QUIET_MS) return undefined;
+    return this.patterns.some((pattern) => pattern.test(row)) ? row : this.miss(row, quietFor);
+  }
+
+  /** Whether an unfinished row has the form of a question. */
+  private asks(row: string): boolean {
+    if (this.patterns.some((pattern) => pattern.test(row))) return true;
+    return QUESTIONS.some((pattern) => pattern.test(row)) && !PROGRESS.some((pattern) => pattern.test(row));
+  }
+
+  private miss(row: string, quietFor: number): undefined {
+    if (row !== '' && quietFor >= MISS_MS && this.missed !== row) this.onMiss((this.missed = row));
   }
 
   /** A shell that does not tell shows a prompt, and nothing more: the command is over, as far as one can see. */
@@ -703,11 +730,13 @@ function signalOf(exitCode: number | null): string | undefined {
 }
 
 // ----------------------------------------------------------------------------------------------- waiting for input
-// The kernel knows: a process of the foreground group that is blocked in a read of the terminal waits for input. One that
-// waits for events, the terminal's among them, may: then a quiet, unfinished line is the second witness. Where the kernel
-// does not tell (other systems, setuid programs), a pattern must match.
+// The kernel knows: where a process of the foreground group is blocked in a read of the terminal and nothing else of the
+// group can go on, input is waited for. A reader beside others may only listen for keys: what works beside it must rest,
+// or the row must be a question. The same for one that waits for events, the terminal's among them: a quiet, unfinished
+// row that looks like a question is the second witness. Where the kernel does not tell (other systems, setuid programs),
+// a pattern must match.
 
-export type Evidence = 'reading' | 'shell reading' | 'polling' | 'busy' | 'unknown';
+export type Evidence = 'reading' | 'shell reading' | 'reading beside sleepers' | 'reading beside workers' | 'polling' | 'busy' | 'unknown';
 
 const QUIET_MS = 100;
 const WATCH_MS = 1000;
@@ -715,14 +744,33 @@ const SHELL_QUIET_MS = 350;
 const POLLING_QUIET_MS = 300;
 const UNKNOWN_QUIET_MS = 500;
 const MISS_MS = 3000;
+const REDRAWS = 2; // a row that was written over so often
+const REDRAWN_MS = 2000; // within this is progress
+const MENU_CAP = 8000; // characters in which a menu is looked for
 const PROMPT_CAP = 1000; // characters of an unfinished line that are looked at
 
 export const PROMPTS: readonly RegExp[] = [
-  /\[[yYnN]\/[yYnN]\]\s*\??:?$/, /\(y(es)?\/no?\)\??:?$/i, /pass(word|phrase)[^:]*:$/i, /press (any key|enter|return)\b.*$/i, /^\(END\)$/, /^\? .*[?:>›]/, /\b(continue|proceed|overwrite|sure)\b.*\?$/i,
+  /\[[yYnN]\/[yYnN]\]\s*\??:?$/, /\(y(es)?\/no?\)\??:?$/i, /pass(word|phrase)[^:]*:$/i, /press (any key|enter|return)\b.*$/i, /^\(END\)$/, /^--More--/, /^\? .*[?:>›]/, /\b(continue|proceed|overwrite|sure)\b.*\?$/i,
 ];
 
 // Unfinished lines that are no questions: what a server says of its keys, and a bar that has come to a stop.
-export const HINTS: readonly RegExp[] = [/\bpress\s+['"`]?[a-z]['"`]?\s+(\+\s*enter\s+)?(for|to)\b/i, /\bctrl[-+]c\s+to\b/i, /\d\s*%/, /\[[=#>.\-\s█░▒▓]{3,}\]?/];
+export const HINTS: readonly RegExp[] = [/\bpress\s+['"`]?[a-z]['"`]?\s+(\+\s*enter\s+)?(for|to)\b/i, /\bctrl[-+]c\s+to\b/i, /^(?!--More--).*\d\s*%/, /\[[=#>.\-\s█░▒▓]{3,}\]?/];
+
+// How unfinished rows end that are questions or the prompts of REPLs: `Name:`, `name: (x)`, `>>>`, `mysql>`, `(gdb)`, `$`, `?-`.
+export const QUESTIONS: readonly RegExp[] = [
+  /[?:>›❯»]$/, /[?:]\s*(\([^()]*\)|\[[^[\]]*\])$/, /^\([\w .:-]+\)$/, /\b(enter|type|choose|select|pick|input|which|answer)\b.*[)\]]$/i, /#$/, /(^|[^\d\s])\s?[$%]$/, /^\S*sh-[\d.]+\$$/, /^([*]|\?-)$/,
+];
+
+// And what ends the same way and is none: a tag, an arrow, an address, a count, dots, a spinner.
+export const PROGRESS: readonly RegExp[] = [/<\/?[a-z!][^<>]*>$/i, /[-=~]{3,}>$/, /\b\w+:\/\/\S*$/, /\b\d+\s*(of|\/)\s*\d+\W*$/i, /(\.\.+|…)$/, /^[|/\\\u2800-\u28ff]\s+\w/, /\s[|/\\\u2800-\u28ff]$/];
+
+/** A menu at the end of what is shown: a question, and below it nothing but what can be chosen. */
+export function menuOf(shown: string): string | undefined {
+  const rows = shown.slice(-MENU_CAP).trimEnd().split('\n');
+  const at = rows.findLastIndex((row) => /^\s*(\?|◆) \s*\S/.test(row));
+  const choices = rows.slice(at + 1);
+  return at >= 0 && choices.some((row) => /[❯›>●◉○◯◻◼]/.test(row)) && choices.every((row) => /^[\s│└❯›>●◉○◯◻◼]/.test(row) || row === '') ? rows[at]?.trim() : undefined;
+}
 
 // What shells show when they are idle: only for those that do not tell.
 export const SHELL_PROMPTS: readonly RegExp[] = [/^PS [A-Z]:\\.*>\s*$/, /^PS>\s*$/, /^[A-Z]:\\[^>]*>\s*$/, /^[\w.-]+@[^:]+:[^$#]*[$#]\s*$/, /^(\S+ )?[$#%❯»]\s*$/, /^\S*sh-[\d.]+[$#]\s*$/];
@@ -739,36 +787,65 @@ export function userPatterns(text: string, tell: (problem: string) => void): Reg
   });
 }
 
-// System calls by architecture: their numbers, and in what form those that wait for many descriptors name them.
-const CALLS: Record<string, Record<number, 'read' | 'epoll' | 'poll' | 'select'>> = {
-  x64: { 0: 'read', 19: 'read', 232: 'epoll', 281: 'epoll', 441: 'epoll', 7: 'poll', 271: 'poll', 23: 'select', 270: 'select' },
-  arm64: { 63: 'read', 65: 'read', 22: 'epoll', 441: 'epoll', 73: 'poll', 72: 'select' },
+// System calls by architecture: their numbers, and in what form those that wait for many descriptors name them. `other`
+// waits for another process: for its end, or for a pipe's other side.
+const CALLS: Record<string, Record<number, 'read' | 'epoll' | 'poll' | 'select' | 'other'>> = {
+  x64: { 0: 'read', 19: 'read', 232: 'epoll', 281: 'epoll', 441: 'epoll', 7: 'poll', 271: 'poll', 23: 'select', 270: 'select', 1: 'other', 20: 'other', 34: 'other', 61: 'other', 130: 'other', 247: 'other' },
+  arm64: { 63: 'read', 65: 'read', 22: 'epoll', 441: 'epoll', 73: 'poll', 72: 'select', 64: 'other', 66: 'other', 95: 'other', 133: 'other', 260: 'other' },
 };
 const MEMBERS_CAP = 256;
 const TASKS_CAP = 64;
 const DESCRIPTORS_CAP = 256;
+const LOOK_MS = 50; // two looks are at least so far apart
+const LOOKS_MS = 5000; // and at most, to be compared
+const WORK_TICKS = 1; // more than this between them is work
+
+/** What the foreground group had used of the processor at the last look. */
+export type Look = { at: number; ticks: number };
 
 /** Who of the foreground group of a shell's terminal waits for input. */
-function linuxEvidence(shell: number): Evidence {
+export function linuxEvidence(shell: number, last: Look): Evidence {
   const calls = CALLS[process.arch];
   if (!calls) return 'unknown';
-  let found: Evidence = 'busy';
-  let denied = false;
+  let [isReading, isShellReading, isPolling, isDenied, hasWorkers, hasOthers] = [false, false, false, false, false, false];
   const tty = linkOf(`/proc/${shell}/fd/0`);
   const isTerminal = (pid: number, descriptor: number): boolean => ['/dev/tty', tty].includes(linkOf(`/proc/${pid}/fd/${descriptor}`) || 'none');
-  for (const pid of foreground(shell)) {
+  const members = foreground(shell);
+  for (const pid of members) {
     for (const task of list(`/proc/${pid}/task`).slice(0, TASKS_CAP)) {
       const line = slurp(`/proc/${pid}/task/${task}/syscall`);
-      if (line === undefined) denied = true;
+      if (line === undefined) isDenied = true;
+      if (line?.startsWith('running')) hasWorkers = true;
       const [number = -1, first = -1, second = 0] = (line ?? '').split(' ').map(Number);
       const call = calls[number];
-      if (call === 'read' && isTerminal(pid, first)) return pid === shell ? 'shell reading' : 'reading';
-      if (call === 'epoll' && epolled(pid, first).some((descriptor) => isTerminal(pid, descriptor))) found = 'polling';
-      if (call === 'poll' && polled(pid, first, second).some((descriptor) => isTerminal(pid, descriptor))) found = 'polling';
-      if (call === 'select' && selected(pid, first, second).some((descriptor) => isTerminal(pid, descriptor))) found = 'polling';
+      const waitsFor = call === 'read' ? [first] : call === 'epoll' ? epolled(pid, first) : call === 'poll' ? polled(pid, first, second) : call === 'select' ? selected(pid, first, second) : [];
+      if (!waitsFor.some((descriptor) => isTerminal(pid, descriptor))) hasOthers ||= call !== 'read' && call !== 'other';
+      else if (call !== 'read') isPolling = true;
+      else if (pid === shell) isShellReading = true;
+      else isReading = true;
     }
   }
-  return found === 'busy' && denied ? 'unknown' : found;
+  const isWorking = hasWorked(members, last) || hasWorkers;
+  if (isShellReading && !hasOthers) return 'shell reading';
+  if (isReading && !hasOthers) return 'reading';
+  if (isReading || isShellReading) return isWorking ? 'reading beside workers' : 'reading beside sleepers';
+  if (isPolling) return 'polling';
+  return isDenied ? 'unknown' : 'busy';
+}
+
+/** Whether a group has used the processor since the last look; without one that can be compared, it may have. */
+function hasWorked(members: number[], last: Look): boolean {
+  const now = { at: performance.now(), ticks: members.reduce((sum, pid) => sum + ticksOf(pid), 0) };
+  const { at, ticks } = last;
+  if (now.at - at < LOOK_MS) return true;
+  Object.assign(last, now);
+  return now.at - at > LOOKS_MS || now.ticks < ticks || now.ticks - ticks > WORK_TICKS;
+}
+
+/** User and system time of a process, in ticks of 10 ms. */
+function ticksOf(pid: number): number {
+  const fields = statFields(pid);
+  return (Number(fields[11]) || 0) + (Number(fields[12]) || 0);
 }
 
 /** The descriptors that a poll waits to read from: an array of {int fd; short events; short revents}. */
@@ -988,6 +1065,7 @@ async function openPty(terminal: Terminal, marks: Marks, dir: string, cwd: strin
   const { file, kind, shell } = chooseShell();
   const tells = kind !== 'plain';
   const nonce = marks.nonce;
+  const look: Look = { at: -Infinity, ticks: 0 };
   const rc = privateDir(path.join(dir, `terminal-${terminal.id}`));
   for (const [name, text] of Object.entries(shell.rc(nonce, rc))) writePrivate(path.join(rc, name), text);
   const launch = launchOf(file, shell.args(rc));
@@ -1027,7 +1105,7 @@ async function openPty(terminal: Terminal, marks: Marks, dir: string, cwd: strin
       if (foregroundGroup(pid) === ownGroup(pid)) signalSuccessor(terminal, pid, signal);
       return signalForeground(pid, signal);
     },
-    evidence: () => (process.platform === 'linux' ? linuxEvidence(pid) : 'unknown'),
+    evidence: () => (process.platform === 'linux' ? linuxEvidence(pid, look) : 'unknown'),
     isSecret: () => isSecret(pid),
     cwd: () => linkOf(`/proc/${pid}/cwd`) || undefined,
     enter: shell.enter,

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { afterEach, test } from 'node:test';
 import fc from 'fast-check';
 import type { IncomingCall } from '../bootstrap.js';
-import { Cleaner, HINTS, Marks, Output, PROMPTS, SHELLS, SHELL_PROMPTS, Terminal, userPatterns, type Backend, type Evidence } from '../client.ts';
+import { Cleaner, HINTS, Marks, Output, PROGRESS, PROMPTS, QUESTIONS, SHELLS, SHELL_PROMPTS, Terminal, menuOf, userPatterns, type Backend, type Evidence } from '../client.ts';
 import { World, body, waitFor, type Json } from './lib.ts';
 
 // ------------------------------------------------------------------------------------------------------ clean text
@@ -144,6 +144,28 @@ test('prompts, hints and shell prompts are told apart', () => {
   for (const row of ['Password:', 'Continue? [Y/n]', 'Name:', '>>>', '>', ':']) assert.ok(!matches(HINTS, row), row);
   for (const row of ['PS C:\\Users\\a>', 'PS>', 'C:\\Windows>', '$ ', 'user@host:~/x$ ', 'root@h:/# ', '% ', 'bash-5.2$ ']) assert.ok(matches(SHELL_PROMPTS, row), row);
   for (const row of ['<html>', 'total 100$', 'a > b']) assert.ok(!matches(SHELL_PROMPTS, row), row);
+});
+
+test('rows that end like questions are told from tags, counts, addresses, dots and spinners; menus from lists', () => {
+  const asks = (row: string): boolean => QUESTIONS.some((pattern) => pattern.test(row)) && !PROGRESS.some((pattern) => pattern.test(row));
+  for (const row of ['package name: (x)', '? Name:', '>>>', '>', 'irb>', 'irb(main):001:0>', '(gdb)', '(Pdb)', 'mysql>', 'MariaDB [(none)]>', '    ->', 'user@host:~$', 'bash-5.2#', '/ #', '?-', '*', 'License [MIT]:', 'Author? [me]', 'Enter a number (1)', 'Is this OK? (yes)', 'Open http://x now?']) assert.ok(asks(row), row);
+  for (const row of ['<html><body></body></html>', '<div class="a">', 'Building modules...', 'Waiting…', 'Downloaded 1 of 5', '(3/12)', '| fetching packages', '⠋ loading:', 'resolving \\', 'ready on http://localhost:3000', 'http://localhost:3000/?a:', '=====>', 'took 3 s', '[INFO]', 'Linking (app)', 'costs 100$']) assert.ok(!asks(row), row);
+  assert.equal(menuOf('done\n? Pick one (Use arrow keys)\n❯ a\n  b'), '? Pick one (Use arrow keys)');
+  assert.equal(menuOf('◆  Pick a project\n│  ● a\n│  ○ b\n└\n'), '◆  Pick a project');
+  for (const text of ['? Name: a\nInstalling', 'a\n❯ b', '? Pick one\n❯ a\nfetching', '']) assert.equal(menuOf(text), undefined);
+});
+
+test('a row that is written over again and again is progress, until it stands or is answered', async () => {
+  const { terminal } = made({ evidence: 'polling' });
+  const run = terminal.reserve('x');
+  terminal.launch(run, 'x');
+  for (const row of ['Loading 1:', '\rLoading 2:', '\rLoading 3:']) terminal.onData(row);
+  assert.equal((await terminal.wait(run, 1000, caller, false)).status, 'timeout');
+  const stood = await terminal.wait(run, 20_000, caller, false);
+  assert.deepEqual([stood.status, stood.prompt], ['waiting_for_input', 'Loading 3:']);
+  for (const row of ['\rLoading 4:', '\rLoading 5:']) terminal.onData(row);
+  terminal.input('x', false);
+  assert.equal((await terminal.wait(run, 1500, caller, false)).status, 'waiting_for_input');
 });
 
 test('marks with another nonce, number or form mean nothing', async () => {

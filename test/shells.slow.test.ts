@@ -322,6 +322,28 @@ for (const shell of ['bash', 'zsh', 'dash']) for (const [userName, user] of user
     assert.deepEqual(results.map(({ status }) => status), commands.map(() => 'completed'));
   });
 
+  test('a program that listens for keys while it works is not taken for one that asks', async () => {
+    write('works.py', 'import sys, threading, time\nprint(sys.argv[1], flush=True)\nthreading.Thread(target=sys.stdin.readline, daemon=True).start()\nend = time.time() + 2.5\nwhile time.time() < end: sum(range(1000))\n');
+    write('listens.js', `const [text, mode] = process.argv.slice(2); let n = 0;
+      process.stdin.on('data', () => {}); if (mode === 'raw') process.stdin.setRawMode(true);
+      const put = () => process.stdout.write(text.replace('CR', '\\r').replace('N', String(++n)).replace('SPIN', '|/-\\\\'[n % 4]));
+      put(); if (mode === 'again') setInterval(put, 500); setTimeout(() => process.exit(0), 2500);`);
+    const rows: Array<[string, string]> = [['<html><body></body></html>', ''], ['Building modules...', ''], ['CRDownloaded N of 5', 'again'], ['CRSPIN fetching packages', 'again'], ['ready on http://localhost:3000 ', 'raw']];
+    const commands = ['python3 works.py compiling...', 'python3 works.py "Server on :8000. press h for help"', ...rows.map(([text, mode]) => `node listens.js '${text}' ${mode}`)];
+    const results = await Promise.all(commands.map((command) => run(command)));
+    assert.deepEqual(results.map(({ status, prompt }) => [status, prompt]), commands.map(() => ['completed', undefined]));
+  });
+
+  test('a reader beside threads that rest, a pager that shows a percentage and prompts without a pattern ask', async () => {
+    write('rests.py', 'import threading, time\nthreading.Thread(target=lambda: time.sleep(60), daemon=True).start()\nprint("Your name:")\ninput()\n');
+    write('prompts.js', 'process.stdin.on("data", () => process.exit(0)); process.stdout.write(process.argv[2])');
+    write('rows.txt', 'x\n'.repeat(300));
+    const rows = ['package name: (x) ', '? Name: ', '> ', 'irb(main):001:0> ', '(gdb) ', 'mysql> '];
+    const cases: Array<[string, string]> = [['python3 rests.py', 'Your name:'], ['more rows.txt', '--More--(16%)'], ...rows.map((row): [string, string] => [`node prompts.js '${row}'`, row.trimEnd()])];
+    const results = await Promise.all(cases.map(([command]) => run(command)));
+    assert.deepEqual(results.map(({ status, prompt }) => [status, prompt]), cases.map(([, prompt]) => ['waiting_for_input', prompt]));
+  });
+
   // ---- output
 
   test('a flood is answered with its beginning, its end, an exact count and the whole in a log', async () => {
