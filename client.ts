@@ -935,6 +935,9 @@ type Shell = {
   assign: (name: string, value: string) => string;
 };
 
+/** What a shell must run to be a terminal is found here, whatever PATH is or becomes. */
+const programFile = (name: string): string => ['/usr/bin', '/bin', ...(process.env.PATH ?? '').split(':')].map((dir) => `${dir}/${name}`).find((file) => fs.existsSync(file)) ?? name;
+
 const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 const posix = {
@@ -943,16 +946,17 @@ const posix = {
   assign: (name: string, value: string): string => `export ${name}=${quote(value)}`,
 };
 
-/** What the three have in common. `load` reads a file into $__vdt_c. Marks go to the terminal whatever `exec` made of the
- * shell's output, and a trace (set -x) does not show them. */
-const common = (nonce: string, dir: string, load: (file: string) => string): string => `
+/** What the three have in common. `load` reads a file into $__vdt_c, `builtin` runs what the shell has itself, not a function
+ * or program of that name. Marks go to the terminal whatever `exec` made of the shell's output, and a trace (set -x) does not
+ * show them. */
+const common = (nonce: string, dir: string, builtin: string, load: (file: string) => string): string => `
 __vdt_n=${nonce}
 __vdt_r=
 __vdt_c=
 __vdt_${nonce}() { __vdt_s=$?; __vdt_r=$1; ${load(`${quote(dir)}/"$1"`)} || __vdt_c='echo "the command could not be read" >&2; (exit 126)'; __vdt_mark "C;$__vdt_n;$1"; case $- in *e*) return 0;; esac; return "$__vdt_s"; }
 __vdt_end() { __vdt_c=; __vdt_mark "D;$__vdt_n;$__vdt_r;$1"; return "$1"; }
-__vdt_mark() { command printf '\\033]633;%s\\007' "$1" >/dev/tty; }
-stty rows ${ROWS} cols ${COLUMNS} 2>/dev/null
+__vdt_mark() { ${builtin} printf '\\033]633;%s\\007' "$1" >/dev/tty; }
+${quote(programFile('stty'))} rows ${ROWS} cols ${COLUMNS} 2>/dev/null
 __vdt_mark "P;$__vdt_n;$$"
 `;
 
@@ -964,7 +968,7 @@ export const SHELLS: Record<string, Shell> = {
     rc: (nonce, dir) => ({
       rc: `[ -f ~/.bashrc ] && . ~/.bashrc
 HISTCONTROL=\${HISTCONTROL:+$HISTCONTROL:}ignorespace
-${common(nonce, dir, (file) => `__vdt_c=$(<${file})`)}
+${common(nonce, dir, '\\builtin', (file) => `__vdt_c=$(<${file})`)}
 __vdt_user_prompt=("\${PROMPT_COMMAND[@]}")
 __vdt_prompt() {
   local status=$? command
@@ -989,7 +993,7 @@ PROMPT_COMMAND=__vdt_prompt
 [ "$ZDOTDIR" = "$HOME" ] && unset ZDOTDIR
 unsetopt zle prompt_cr prompt_sp 2>/dev/null
 setopt hist_ignore_space interactive_comments
-${common(nonce, dir, (file) => `__vdt_c=$(<${file})`)}
+${common(nonce, dir, '\\builtin', (file) => `__vdt_c=$(<${file})`)}
 __vdt_prompt() { local code=$?; [ -n "$__vdt_r" ] && __vdt_end "$code" 2>/dev/null; __vdt_r=; return "$code"; }
 __vdt_bare() { PROMPT= RPROMPT=; }
 precmd_functions=(__vdt_prompt $precmd_functions __vdt_bare)
@@ -1002,7 +1006,7 @@ precmd_functions=(__vdt_prompt $precmd_functions __vdt_bare)
     env: (rc) => ({ ENV: `${rc}/rc`, VSCODE_DEVTOOLS_ENV: process.env.ENV ?? '' }),
     rc: (nonce, dir) => ({
       rc: `ENV=$VSCODE_DEVTOOLS_ENV; unset VSCODE_DEVTOOLS_ENV; [ -n "$ENV" ] && [ -f "$ENV" ] && . "$ENV"
-${common(nonce, dir, (file) => `__vdt_c=$(command cat ${file})`)}
+${common(nonce, dir, '\\unset -f command; \\command', (file) => `__vdt_c=$(\\unset -f command; ${quote(programFile('cat'))} ${file} && \\command echo .) && __vdt_c=\${__vdt_c%.}`)}
 PS1='$(__vdt_end "$?" 2>/dev/null)'
 `,
     }),
@@ -1169,7 +1173,7 @@ function isSecret(shell: number): Promise<boolean> {
   return new Promise((resolve) => {
     const tty = linkOf(`/proc/${shell}/fd/0`);
     if (tty === '') return resolve(false); // not on this system, or gone
-    execFile('stty', ['-F', tty, '-a'], { timeout: 1000 }, (error, stdout) => resolve(!error && /(^|\s)-echo\b/.test(stdout) && /(^|\s)icanon\b/.test(stdout)));
+    execFile(programFile('stty'), ['-F', tty, '-a'], { timeout: 1000 }, (error, stdout) => resolve(!error && /(^|\s)-echo\b/.test(stdout) && /(^|\s)icanon\b/.test(stdout)));
   });
 }
 

@@ -203,6 +203,15 @@ for (const shell of ['bash', 'zsh', 'dash']) for (const [userName, user] of user
     assert.deepEqual(brief(await run('exec >/dev/tty 2>&1; echo back', { name })), ['completed', 'back\n', 0]);
   });
 
+  test('neither PATH nor functions with the names of what we use break the terminal', async () => {
+    const name = 'bare';
+    assert.deepEqual(brief(await run('echo "in $PATH"', { name, env: { PATH: '/nowhere' } })), ['completed', 'in /nowhere\n', 0]);
+    assert.deepEqual(brief(await run("cd /; printf '%s\\n' 'a  b\\q' .", { name })), ['completed', 'a  b\\q\n.\n', 0]);
+    assert.deepEqual(brief(await run('unset PATH; (exit 3)', { name })), ['completed', '', 3]);
+    assert.deepEqual(brief(await run('printf() { :; }; command() { :; }; cat() { :; }; stty() { :; }; echo ok', { name })), ['completed', 'ok\n', 0]);
+    assert.deepEqual(brief(await run('echo still there.', { name })), ['completed', 'still there.\n', 0]);
+  });
+
   test('what was typed and not taken does not run anything again', async () => {
     const name = 'typed';
     write('count', '');
