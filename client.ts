@@ -938,6 +938,8 @@ type Shell = {
 /** What a shell must run to be a terminal is found here, whatever PATH is or becomes. */
 const programFile = (name: string): string => ['/usr/bin', '/bin', ...(process.env.PATH ?? '').split(':')].map((dir) => `${dir}/${name}`).find((file) => fs.existsSync(file)) ?? name;
 
+const KILL_LINE = '\x15'; // what was typed and not taken must not come before a command
+
 const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 const posix = {
@@ -948,7 +950,8 @@ const posix = {
 
 /** What the three have in common. `load` reads a file into $__vdt_c, `builtin` runs what the shell has itself, not a function
  * or program of that name. Marks go to the terminal whatever `exec` made of the shell's output, and a trace (set -x) does not
- * show them. */
+ * show them. What was left raw is found at no cost: there the character that has the terminal kill its line reaches the shell,
+ * as a word before our trigger, and that word is an alias for what brings back the modes of the beginning. */
 const common = (nonce: string, dir: string, builtin: string, load: (file: string) => string): string => `
 __vdt_n=${nonce}
 __vdt_r=
@@ -957,6 +960,8 @@ __vdt_${nonce}() { __vdt_s=$?; __vdt_r=$1; ${load(`${quote(dir)}/"$1"`)} || __vd
 __vdt_end() { __vdt_c=; __vdt_mark "D;$__vdt_n;$__vdt_r;$1"; return "$1"; }
 __vdt_mark() { ${builtin} printf '\\033]633;%s\\007' "$1" >/dev/tty; }
 ${quote(programFile('stty'))} rows ${ROWS} cols ${COLUMNS} 2>/dev/null
+eval "__vdt_sane() { set -- \\$?; ${quote(programFile('stty'))} $(${quote(programFile('stty'))} -g </dev/tty 2>/dev/null || echo sane) </dev/tty 2>/dev/null; return \\$1; }"
+alias '${KILL_LINE}=__vdt_sane && :;'
 __vdt_mark "P;$__vdt_n;$$"
 `;
 
@@ -1033,8 +1038,6 @@ __vdt_mark "P;${nonce};$PID"
     assign: (name, value) => `$env:${name} = '${value.replaceAll("'", "''")}'`,
   },
 };
-
-const KILL_LINE = '\x15'; // what was typed and not taken must not come before a command
 
 /** Any other shell that a user names: it is typed to, and its prompt is all there is to go by. */
 const PLAIN_SHELL: Shell = { ...posix, args: () => ['-i'], env: () => ({}), rc: () => ({}) };

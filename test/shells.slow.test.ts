@@ -212,6 +212,23 @@ for (const shell of ['bash', 'zsh', 'dash']) for (const [userName, user] of user
     assert.deepEqual(brief(await run('echo still there.', { name })), ['completed', 'still there.\n', 0]);
   });
 
+  test('a terminal that was left raw is usable at once, with the size and the modes of the beginning', async () => {
+    const name = 'raw';
+    const modes = String((await run('stty -a', { name })).output);
+    assert.match(modes, /rows 50; columns 200;[^]* icanon [^]* echo /);
+    write('raw.js', 'process.stdin.setRawMode(true); process.stdin.resume(); setImmediate(() => process.kill(process.pid, "SIGKILL"));');
+    const cases: Array<[string, number]> = [['sh -c "stty raw -echo; exit 1"', 1], ['python3 -c "import tty; tty.setraw(0); raise SystemExit(3)"', 3], ['node raw.js', 137], ['stty cbreak', 0]];
+    for (const [command, exitCode] of cases) {
+      assert.equal((await run(command, { name })).exitCode, exitCode);
+      assert.deepEqual(brief(await run('echo $?', { name, timeout: 5000 })), ['completed', `${exitCode}\n`, 0], command);
+      assert.deepEqual(brief(await run('stty -a', { name })), ['completed', modes, 0], command);
+    }
+    const all = await mcp.call('terminal_read', { name });
+    assert.doesNotMatch(String(all.output), /__vdt/);
+    await run('stty -ixon', { name }); // a user's own setting stays
+    assert.match(String((await run('stty -a', { name })).output), / -ixon /);
+  });
+
   test('what was typed and not taken does not run anything again', async () => {
     const name = 'typed';
     write('count', '');
