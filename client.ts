@@ -943,26 +943,26 @@ const KILL_LINE = '\x15'; // what was typed and not taken must not come before a
 const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 const posix = {
-  trigger: (nonce: string, id: number): string => ` __vdt_${nonce} ${id} 2>/dev/null; \\eval "$__vdt_c"; __vdt_end "$?" 2>/dev/null`,
+  trigger: (nonce: string, id: number): string => ` __vdt_${nonce} ${id} 2>/dev/null && :; \\eval "$__vdt_c"; __vdt_end "$?" 2>/dev/null && :`,
   enter: (dir: string, command: string): string => `cd -- ${quote(dir)} && eval ${quote(command)}`,
   assign: (name: string, value: string): string => `export ${name}=${quote(value)}`,
 };
 
 /** What the three have in common. `load` reads a file into $__vdt_c, `builtin` runs what the shell has itself, not a function
  * or program of that name. Marks go to the terminal whatever `exec` made of the shell's output, and a trace (set -x) does not
- * show them. What was left raw is found at no cost: there the character that has the terminal kill its line reaches the shell,
+ * show them. The nonce is in no variable, so that no program gets it, and `&& :` keeps a status from setting off a trap (ERR)
+ * or the end (set -e) again. What was left raw is found at no cost: there the character that has the terminal kill its line reaches the shell,
  * as a word before our trigger, and that word is an alias for what brings back the modes of the beginning. */
 const common = (nonce: string, dir: string, builtin: string, load: (file: string) => string): string => `
-__vdt_n=${nonce}
 __vdt_r=
 __vdt_c=
-__vdt_${nonce}() { __vdt_s=$?; __vdt_r=$1; ${load(`${quote(dir)}/"$1"`)} || __vdt_c='echo "the command could not be read" >&2; (exit 126)'; __vdt_mark "C;$__vdt_n;$1"; case $- in *e*) return 0;; esac; return "$__vdt_s"; }
-__vdt_end() { __vdt_c=; __vdt_mark "D;$__vdt_n;$__vdt_r;$1"; return "$1"; }
-__vdt_mark() { ${builtin} printf '\\033]633;%s\\007' "$1" >/dev/tty; }
+__vdt_${nonce}() { __vdt_s=$?; __vdt_r=$1; ${load(`${quote(dir)}/"$1"`)} || __vdt_c='echo "the command could not be read" >&2; (exit 126)'; __vdt_mark C "$1"; return "$__vdt_s"; }
+__vdt_end() { __vdt_c=; __vdt_mark D "$__vdt_r;$1"; return "$1"; }
+__vdt_mark() { ${builtin} printf '\\033]633;%s;${nonce};%s\\007' "$1" "$2" >/dev/tty; }
 ${quote(programFile('stty'))} rows ${ROWS} cols ${COLUMNS} 2>/dev/null
 eval "__vdt_sane() { set -- \\$?; ${quote(programFile('stty'))} $(${quote(programFile('stty'))} -g </dev/tty 2>/dev/null || echo sane) </dev/tty 2>/dev/null; return \\$1; }"
 alias '${KILL_LINE}=__vdt_sane && :;'
-__vdt_mark "P;$__vdt_n;$$"
+__vdt_mark P "$$"
 `;
 
 export const SHELLS: Record<string, Shell> = {

@@ -180,6 +180,27 @@ for (const shell of ['bash', 'zsh', 'dash']) for (const [userName, user] of user
     assert.deepEqual(brief(forged), ['completed', 'true end\n', 9]);
   });
 
+  test('no variable and no environment gives away what marks an end', async () => {
+    const name = 'nonce';
+    await run('set -a; X=1', { name });
+    const forged = await run(`printf "\\033]633;D;$__vdt_n;2;0\\007"; (sleep 0.3); echo true end; (exit 9)`, { name });
+    assert.deepEqual(brief(forged), ['completed', 'true end\n', 9]);
+    const rc = fs.readdirSync(world.dir).filter((file) => file.startsWith('terminal-')).map((file) => fs.readdirSync(path.join(world.dir, file)).map((one) => fs.readFileSync(path.join(world.dir, file, one), 'utf8')).join('\n')).join('\n');
+    const [, nonce = ''] = /__vdt_([0-9a-f]{12})\(\)/.exec(rc) ?? [];
+    assert.equal(nonce.length, 12);
+    assert.doesNotMatch(String((await run('env', { name })).output), new RegExp(nonce));
+  });
+
+  test("a user's trap on errors and set -e act on the user's commands only", async () => {
+    if (shell === 'dash') return; // it has no such trap
+    const name = 'traps';
+    assert.match(String((await run("trap 'echo ERR' ERR; false", { name })).output), /ERR\n$/);
+    assert.deepEqual(brief(await run('echo "two $?"', { name })), ['completed', 'two 1\n', 0]);
+    await run('trap - ERR; (exit 5)', { name });
+    assert.deepEqual(brief(await run('echo $?; set -e', { name })), ['completed', '5\n', 0]);
+    assert.deepEqual(brief(await run('echo on', { name })), ['completed', 'on\n', 0]);
+  });
+
   test('a background job that goes on writing spoils neither the next run nor its exit code', async () => {
     const name = 'jobs';
     const first = await run('(for i in 1 2 3 4 5 6; do sleep 0.2; echo "job $i"; done) & echo started', { name });
