@@ -453,6 +453,7 @@ type Run = {
   endedAt?: number;
   exitCode: number | null;
   exitReason?: string;
+  neverRan?: string; // why
   reported?: Promise<void>; // its end, to the ledger
 };
 
@@ -477,6 +478,7 @@ export class Terminal {
   onRunEnd: (run: Run) => Promise<void> = async () => {};
   onExit: () => void = () => {};
   onTaken: (id: number) => void = () => {}; // the shell has read the command
+  wasTaken: (id: number) => boolean = () => false; // whether it has, where its mark did not come through
   onMiss: (row: string) => void = () => {}; // an unfinished line that no pattern knows, where nothing but patterns tells
   closing = false;
   private missed = '';
@@ -506,7 +508,7 @@ export class Terminal {
   abandon(run: Run): void {
     if (this.current !== run) return;
     this.current = undefined;
-    Object.assign(run, { endedAt: performance.now(), exitReason: 'it was not started' });
+    Object.assign(run, { endedAt: performance.now(), neverRan: 'it was not started' });
     this.wake();
   }
 
@@ -581,8 +583,12 @@ export class Terminal {
   onClosed(reason: string, exitCode: number | null): void {
     if (this.closed) return;
     this.closed = reason;
-    if (this.current?.begun) this.onEnd(this.current.id, exitCode, signalOf(exitCode) ?? reason);
-    else if (this.current) this.onEnd(this.current.id, null, `the command was not taken: ${reason}`);
+    const run = this.current;
+    if (run && (run.begun || this.wasTaken(run.id))) this.onEnd(run.id, exitCode, signalOf(exitCode) ?? reason);
+    else if (run) {
+      run.neverRan = `${reason}, before it took the command`;
+      this.onEnd(run.id, null, reason);
+    }
     this.backend = undefined;
     this.onExit();
     this.wake();
@@ -654,6 +660,7 @@ export class Terminal {
       });
     }
     await run.reported; // so that the ledger in the same answer knows of it
+    if (run.neverRan) throw failure('E_CLOSED', `the command did not run, not even in part: ${run.neverRan}. Call again: where a shell has ended, terminal_run makes a new one, without the directory and variables of the one before`);
     return this.result(run, background);
   }
 
@@ -956,7 +963,7 @@ const posix = {
 const common = (nonce: string, dir: string, builtin: string, load: (file: string) => string): string => `
 __vdt_r=
 __vdt_c=
-__vdt_${nonce}() { __vdt_s=$?; __vdt_r=$1; ${load(`${quote(dir)}/"$1"`)} || __vdt_c='echo "the command could not be read" >&2; (exit 126)'; __vdt_mark C "$1"; return "$__vdt_s"; }
+__vdt_${nonce}() { __vdt_s=$?; __vdt_r=$1; ${load(`${quote(dir)}/"$1"`)} || __vdt_c='echo "the command could not be read" >&2; (exit 126)'; ${builtin} printf '' >|${quote(dir)}/"$1"; __vdt_mark C "$1"; return "$__vdt_s"; }
 __vdt_end() { __vdt_c=; __vdt_mark D "$__vdt_r;$1"; return "$1"; }
 __vdt_mark() { ${builtin} printf '\\033]633;%s;${nonce};%s\\007' "$1" "$2" >/dev/tty; }
 ${quote(programFile('stty'))} rows ${ROWS} cols ${COLUMNS} 2>/dev/null
@@ -1263,6 +1270,7 @@ export function register(role: Role): void {
     const terminal = new Terminal(name, id, (mark) => marks.read(mark), (run) => openLog(id, run), patterns);
     marks.terminal = terminal;
     terminal.onTaken = (run) => fs.rmSync(path.join(role.dir, `terminal-${id}`, String(run)), { force: true }); // it may hold secrets
+    terminal.wasTaken = (run) => fs.statSync(path.join(role.dir, `terminal-${id}`, String(run)), { throwIfNoEntry: false })?.size === 0; // the shell empties it
     terminal.onRunEnd = (run) => {
       return report(terminal, { event: 'completed', exitCode: run.exitCode, exitReason: run.exitReason }, END_REPORT_MS).catch(() => {}); // no Host: its next look finds out
     };

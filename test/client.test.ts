@@ -168,6 +168,20 @@ test('a row that is written over again and again is progress, until it stands or
   assert.equal((await terminal.wait(run, 1500, caller, false)).status, 'waiting_for_input');
 });
 
+test('a command that was not taken when the shell ended is an error, one that was is a result without an exit code', async () => {
+  for (const taken of [false, true]) {
+    const { terminal } = made();
+    if (terminal.backend) terminal.backend.run = () => {};
+    terminal.wasTaken = () => taken;
+    const run = terminal.reserve('x');
+    terminal.launch(run, 'x');
+    terminal.onClosed('its terminal was ended by SIGKILL', null);
+    const waiting = terminal.wait(run, 1000, caller, false);
+    if (taken) assert.deepEqual([(await waiting).status, run.exitCode, run.exitReason], ['completed', null, 'its terminal was ended by SIGKILL']);
+    else await assert.rejects(waiting, /did not run, not even in part: its terminal was ended by SIGKILL/);
+  }
+});
+
 test('marks with another nonce, number or form mean nothing', async () => {
   const { terminal } = made();
   const run = terminal.reserve('x');

@@ -165,6 +165,16 @@ for (const shell of ['bash', 'zsh', 'dash']) for (const [userName, user] of user
     }
   });
 
+  test('a command that a shell did not take is an error; one that ended its own terminal did run', async () => {
+    await run('exec 0</dev/null', { name: 'eof' });
+    const next = await run('echo next', { name: 'eof' });
+    if (next.error) assert.match(JSON.stringify(next.error), /E_CLOSED.*(did not run, not even in part|has just ended).*Call again/);
+    else assert.match(String(next.advice), /new shell/); // it had ended by then
+    assert.deepEqual(brief(await run('echo then', { name: 'eof' })), ['completed', 'then\n', 0]);
+    const killer = await run('kill -9 $PPID', { name: 'killer' });
+    assert.deepEqual([killer.status, killer.exitCode, killer.exitReason], ['completed', null, 'its terminal was ended by SIGKILL']);
+  });
+
   test('a cleared screen, an alternate screen and a redrawn line read as a person would have read them', async () => {
     const name = 'screens';
     assert.deepEqual(brief(await run(`printf 'one\\ntwo\\n'; printf '\\033[2J\\033[H'; echo three`, { name })), ['completed', 'one\ntwo\nthree\n', 0]);
