@@ -815,10 +815,9 @@ export function linuxEvidence(shell: number, last: Look): Evidence {
   const calls = CALLS[process.arch];
   if (!calls) return 'unknown';
   let [isReading, isShellReading, isPolling, isDenied, hasWorkers, hasOthers] = [false, false, false, false, false, false];
-  const tty = linkOf(`/proc/${shell}/fd/0`);
-  const isTerminal = (pid: number, descriptor: number): boolean => ['/dev/tty', tty].includes(linkOf(`/proc/${pid}/fd/${descriptor}`) || 'none');
   const members = foreground(shell);
-  for (const pid of members) {
+  for (const { pid, names } of members) {
+    const isTerminal = (descriptor: number): boolean => names.includes(linkOf(`/proc/${pid}/fd/${descriptor}`) || 'none');
     for (const task of list(`/proc/${pid}/task`).slice(0, TASKS_CAP)) {
       const line = slurp(`/proc/${pid}/task/${task}/syscall`);
       if (line === undefined) isDenied = true;
@@ -826,7 +825,7 @@ export function linuxEvidence(shell: number, last: Look): Evidence {
       const [number = -1, first = -1, second = 0] = (line ?? '').split(' ').map(Number);
       const call = calls[number];
       const waitsFor = call === 'read' ? [first] : call === 'epoll' ? epolled(pid, first) : call === 'poll' ? polled(pid, first, second) : call === 'select' ? selected(pid, first, second) : [];
-      if (!waitsFor.some((descriptor) => isTerminal(pid, descriptor))) hasOthers ||= call !== 'read' && call !== 'other';
+      if (!waitsFor.some(isTerminal)) hasOthers ||= call !== 'read' && call !== 'other';
       else if (call !== 'read') isPolling = true;
       else if (pid === shell) isShellReading = true;
       else isReading = true;
@@ -837,12 +836,12 @@ export function linuxEvidence(shell: number, last: Look): Evidence {
   if (isReading && !hasOthers) return 'reading';
   if (isReading || isShellReading) return isWorking ? 'reading beside workers' : 'reading beside sleepers';
   if (isPolling) return 'polling';
-  return isDenied ? 'unknown' : 'busy';
+  return isDenied || !members.length ? 'unknown' : 'busy';
 }
 
 /** Whether a group has used the processor since the last look; without one that can be compared, it may have. */
-function hasWorked(members: number[], last: Look): boolean {
-  const now = { at: performance.now(), ticks: members.reduce((sum, pid) => sum + ticksOf(pid), 0) };
+function hasWorked(members: Member[], last: Look): boolean {
+  const now = { at: performance.now(), ticks: members.reduce((sum, { pid }) => sum + ticksOf(pid), 0) };
   const { at, ticks } = last;
   if (now.at - at < LOOK_MS) return true;
   Object.assign(last, now);
@@ -883,14 +882,23 @@ function readMemory(pid: number, address: number, size: number): Buffer | undefi
   }
 }
 
-/** The processes of the foreground group: the shell or its descendants. */
-function foreground(shell: number): number[] {
-  const group = Number(statFields(shell)[5]); // tpgid
-  const members: number[] = [];
-  const queue = [shell];
-  for (let pid = queue.shift(); pid !== undefined && members.length < MEMBERS_CAP; pid = queue.shift()) {
-    if (Number(statFields(pid)[2]) === group) members.push(pid);
-    for (const task of list(`/proc/${pid}/task`)) queue.push(...(slurp(`/proc/${pid}/task/${task}/children`) ?? '').split(' ').filter(Boolean).map(Number));
+type Member = { pid: number; names: string[] }; // by which it has the shell's terminal open
+
+/** The processes of the foreground group: the shell or its descendants. A descendant of theirs in another session (of su, of
+ * setsid) counts too: it may read the terminal, but /dev/tty is another one there. */
+function foreground(shell: number): Member[] {
+  const [, , , session, , group] = statFields(shell);
+  const tty = linkOf(`/proc/${shell}/fd/0`);
+  const members: Member[] = [];
+  const queue = [{ pid: shell, ofForeground: false }];
+  for (let next = queue.shift(); next !== undefined && members.length < MEMBERS_CAP; next = queue.shift()) {
+    const { pid } = next;
+    const [, , ownGroup, ownSession] = statFields(pid);
+    const isForeground = ownGroup === group || (next.ofForeground && ownSession !== session);
+    if (isForeground) members.push({ pid, names: ownSession === session ? ['/dev/tty', tty] : [tty] });
+    for (const task of list(`/proc/${pid}/task`)) {
+      queue.push(...(slurp(`/proc/${pid}/task/${task}/children`) ?? '').split(' ').filter(Boolean).map((child) => ({ pid: Number(child), ofForeground: isForeground })));
+    }
   }
   return members;
 }

@@ -336,6 +336,14 @@ for (const shell of ['bash', 'zsh', 'dash']) for (const [userName, user] of user
     assert.match(String((await input(yes, 'n')).output), /said n\n$/);
   });
 
+  test('a password is asked for by a setuid program that hides from us, and in another session of the same terminal', async () => {
+    const asked = await run(isRoot && !user ? 'su nobody -s /bin/sh -c "su root -c true"' : 'su root -c true');
+    assert.deepEqual([asked.status, asked.prompt, asked.secret], ['waiting_for_input', 'Password:', true]);
+    await close(asked);
+    const other = await run(`python3 -c 'import os; pid = os.fork(); pid or (os.setsid(), print("Who? ", end="", flush=True), os.read(0, 1)); os.wait()'`);
+    assert.deepEqual([other.status, other.prompt], ['waiting_for_input', 'Who?']);
+  });
+
   test('npm init asks its questions one after the other', async () => {
     fs.mkdirSync(path.join(world.workspace, `init${shell}`), { recursive: true });
     if (user) fs.chownSync(path.join(world.workspace, `init${shell}`), user.uid, user.gid);
