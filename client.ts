@@ -346,6 +346,8 @@ export class Output {
   private newlines = 0;
   private logged = 0;
   private log: number | undefined; // file descriptor
+  private bytes = 0; // of the log that stand
+  private unsettled = 0; // and behind them, of rows that may still change
   private isLogCut = false; // the disk or the cap did not take all
   logFile: string | undefined;
   private readonly openLog: () => { file: string; fd: number } | undefined;
@@ -380,20 +382,50 @@ export class Output {
   private writeLog(text: string): void {
     if (this.log === undefined || this.logged > LOG_CAP) return;
     try {
-      const bytes = Buffer.from(text);
-      if (fs.writeSync(this.log, bytes) < bytes.length) throw new Error('the disk is full');
+      this.dropUnsettled();
+      this.bytes += this.writeAtEnd(text);
       this.logged += text.length;
       if (this.logged <= LOG_CAP) return;
       this.isLogCut = true;
-      fs.writeSync(this.log, `\n[the log ends here: it has its ${LOG_CAP} characters]\n`);
+      this.writeAtEnd(`\n[the log ends here: it has its ${LOG_CAP} characters]\n`);
     } catch {
       this.isLogCut = true; // a full disk: the result still has beginning and end
       this.close();
     }
   }
 
+  private writeAtEnd(text: string): number {
+    const bytes = Buffer.from(text);
+    if (this.log !== undefined && fs.writeSync(this.log, bytes, 0, bytes.length, this.bytes) < bytes.length) throw new Error('the disk is full');
+    return bytes.length;
+  }
+
+  /** Rows that may still change are in the log as they stand, until more is written: it is complete whenever it is named. */
+  private writeUnsettled(pending: string): void {
+    if (this.log === undefined || this.logged > LOG_CAP) return;
+    try {
+      this.dropUnsettled();
+      this.unsettled = Buffer.byteLength(pending); // before the write: a part may be written
+      this.writeAtEnd(pending);
+    } catch {
+      this.isLogCut = true; // a full disk, as above
+      this.close();
+    }
+  }
+
+  private dropUnsettled(): void {
+    if (this.log !== undefined && this.unsettled) fs.ftruncateSync(this.log, this.bytes);
+    this.unsettled = 0;
+  }
+
   close(): void {
-    if (this.log !== undefined) fs.closeSync(this.log);
+    if (this.log === undefined) return;
+    try {
+      this.dropUnsettled();
+    } catch {
+      // what may still have changed stays as it was
+    }
+    fs.closeSync(this.log);
     this.log = undefined;
   }
 
@@ -402,6 +434,7 @@ export class Output {
     const end = this.tail + pending;
     if (this.head.length + end.length <= HEAD_CAP + TAIL_CAP && this.characters === this.head.length + this.tail.length) return { output: this.head + end };
     if (this.logFile === undefined) this.startLog(); // only what is pending made it too long: what is left out must be somewhere
+    this.writeUnsettled(pending);
     const firstWhole = end.indexOf('\n', end.length - TAIL_CAP) + 1;
     const shown = end.slice(firstWhole > 0 && firstWhole < end.length ? firstWhole : safeCut(end, end.length - TAIL_CAP));
     const characters = this.characters + pending.length - this.head.length - shown.length;
@@ -1249,7 +1282,8 @@ export function register(role: Role): void {
       const dir = privateDir(path.join(devtoolsDir(role.workspace, role.dir), 'logs'), 0);
       const old = fs.readdirSync(dir).filter((name) => name.endsWith('.log')).map((name) => path.join(dir, name));
       const byAge = old.map((file) => ({ file, at: fs.lstatSync(file).mtimeMs })).sort((a, b) => b.at - a.at);
-      for (const { file } of byAge.slice(LOGS_KEPT - 1)) fs.rmSync(file, { force: true });
+      const inUse = new Set([...terminals.values(), ...beingOpened].flatMap(({ current, last }) => [current?.output.logFile, last?.output.logFile]));
+      for (const { file } of byAge.slice(LOGS_KEPT - 1)) if (!inUse.has(file)) fs.rmSync(file, { force: true }); // an answer may name it again
       const { O_WRONLY, O_CREAT, O_TRUNC } = fs.constants;
       const file = path.join(dir, `${terminal}-${run}.log`);
       return { file, fd: openPrivate(file, O_WRONLY | O_CREAT | O_TRUNC) };

@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { afterEach, test } from 'node:test';
 import fc from 'fast-check';
@@ -89,6 +90,28 @@ test('whatever is printed, beginning, end and the count of what is left out add 
     assert.equal(log.slice(head.length, log.length - tail.length).split('\n').length - 1, shown.truncated.lines);
     assert.ok(shown.output.length < 34_000 && !/[\ud800-\udbff](?![\udc00-\udfff])/.test(shown.output));
   }), { numRuns: 300 });
+});
+
+test('whenever a log is named it has all of the output, rows that may still change as they stand', () => {
+  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'vdt-log-'));
+  const file = path.join(dir, 'log');
+  const pieces = fc.array(fc.tuple(fc.constantFrom('x', '😀', 'é\n'), fc.integer({ min: 0, max: 20_000 }), fc.integer({ min: 0, max: 30_000 })), { maxLength: 8 });
+  try {
+    fc.assert(fc.property(pieces, (steps) => {
+      const output = new Output(() => ({ file, fd: fs.openSync(file, 'w') }));
+      let whole = '';
+      for (const [character, length, rows] of steps) {
+        output.append(character.repeat(length));
+        whole += character.repeat(length);
+        const pending = 'p'.repeat(rows);
+        if (output.show(pending).truncated) assert.ok(fs.readFileSync(file, 'utf8') === whole + pending);
+      }
+      output.close();
+      if (output.logFile) assert.ok(fs.readFileSync(file, 'utf8') === whole);
+    }), { numRuns: 100 });
+  } finally {
+    fs.rmSync(dir, { recursive: true });
+  }
 });
 
 // ------------------------------------------------------------------------------------------------------ the engine
@@ -265,6 +288,22 @@ test('a shell that we do not know is used by its prompt alone', async () => {
   const result = await client.call('terminal_run', { command: 'echo odd', graceMs: 300 });
   assert.deepEqual([result.status, result.exitCode, result.exitReason], ['completed', null, 'this shell does not tell exit codes']);
   assert.match(String(result.output), /odd\n$/);
+});
+
+test('a log is complete while its command runs, and is kept while its terminal refers to it', async () => {
+  const call = await tools();
+  const shown = await call('terminal_run', { command: 'seq 1 20000; sleep 600', name: 'long', timeout: 1000 });
+  assert.equal(shown.status, 'timeout');
+  const whole = Array.from({ length: 20_000 }, (_, i) => `${i + 1}\n`).join('');
+  assert.match(String(shown.output), /all of it is in/);
+  assert.equal(fs.readFileSync(String(shown.logFile), 'utf8'), whole);
+  const over = await call('terminal_run', { command: 'seq 1 20000', name: 'over' });
+  const many: string[] = [];
+  for (let i = 0; i < 25; i++) many.push(String((await call('terminal_run', { command: 'seq 1 20000', name: 'many' })).logFile));
+  assert.deepEqual([shown, over].map(({ logFile }) => fs.readFileSync(String(logFile), 'utf8') === whole), [true, true]);
+  assert.deepEqual([many[0], many[24]].map((file) => fs.existsSync(file ?? '')), [false, true]); // nobody refers to the first
+  const again = await call('terminal_wait', { name: 'over' });
+  assert.equal(fs.readFileSync(String(again.logFile), 'utf8'), whole);
 });
 
 test('cancelling a run ends the wait, not the command', async () => {
