@@ -118,6 +118,27 @@ test('Session persistence: what a crashed predecessor left is found as orphaned,
   assert.ok(events().some(({ event, pid }) => event === 'killed' && pid === sleep?.pid));
 });
 
+test('what a crashed predecessor left is ended at once where VSCODE_DEVTOOLS_ORPHANS says so', async () => {
+  await run('sleep 314', { waitMode: 'background', name: 'lost' });
+  const [sleep] = (await known()).active.filter(({ commandLine }) => commandLine === 'sleep 314');
+  for (const role of ['client', 'host']) for (const pid of pidsOf(role)) kill(pid, 'SIGKILL');
+  await mcp.close();
+  mcp = await server({ VSCODE_DEVTOOLS_ORPHANS: 'end' });
+  await waitFor(async () => (await known()).orphaned.length === 0 && (await identify(Number(sleep?.pid))) === undefined, 'the orphan to be ended');
+  assert.ok(events().some(({ event, pid }) => event === 'killed' && pid === sleep?.pid));
+  assert.deepEqual(tagged(), []);
+});
+
+test('workspace_analyze says what the workspace is made of, and which scripts are servers', async () => {
+  write('package.json', '{"scripts":{"dev":"vite","build":"tsc"},"devDependencies":{"vite":"1"}}');
+  const found = await mcp.call('workspace_analyze');
+  assert.equal(found.projectRoot, world.workspace);
+  assert.ok(list(found, 'detectedStacks').map(String).some((stack) => /node/i.test(stack)), JSON.stringify(found));
+  assert.ok(list(found, 'expectedProcesses').length > 0);
+  assert.match(JSON.stringify(found.devServers), /npm run dev/);
+  assert.doesNotMatch(JSON.stringify(found.devServers), /npm run build/);
+});
+
 test('Clean shutdown: closing a terminal ends all that was started there, daemons and deaf ones too', async () => {
   await run(`${DAEMON}; trap '' HUP TERM; (trap '' HUP TERM; sleep 305) & nohup setsid sleep 306 >/dev/null 2>&1 & sleep 0.1`, { name: 'messy' });
   assert.ok((await known()).active.length >= 5);
@@ -280,12 +301,18 @@ test('ended terminals do not use up the room for new ones, and a killed Client l
   await mcp.call('process_kill_orphans');
 });
 
-const WRITES = ['ledger.append.starting.terminal', 'ledger.append.started.terminal', 'ledger.appended.started.terminal', 'ledger.append.started.command', 'ledger.appended.started.command', 'ledger.append.spawned.child', 'ledger.appended.spawned.child', 'ledger.append.completed.command', 'ledger.appended.completed.command', 'ledger.active', 'ledger.saved', 'ledger.session', 'ledger.compacted', 'ledger.append.killed.child', 'ledger.append.orphaned.child'];
+const RECORDS = ['starting.terminal', 'started.terminal', 'started.command', 'completed.command', 'completed.terminal', 'completed.child', 'killed.terminal', 'killed.child', 'orphaned.terminal', 'orphaned.child', 'spawned.child'];
+const WRITES = [...RECORDS.flatMap((record) => [`ledger.append.${record}`, `ledger.appended.${record}`]), 'ledger.active', 'ledger.saved', 'ledger.session', 'ledger.compacted'];
 
 test('the steps of a ledger write are those that the source names', () => {
   const source = fs.readFileSync(path.join(root, 'ledger.ts'), 'utf8');
-  const named = [...source.matchAll(/step\(['`](ledger\.\w+)/g)].map(([, name]) => name);
-  assert.deepEqual([...new Set(WRITES.map((name) => name.split('.').slice(0, 2).join('.')))].sort(), [...new Set(named)].sort());
+  const [, kinds = ''] = /^type Member = .*\bkind: ([^;]+);/m.exec(source) ?? [];
+  const [, ...ends] = /const event = \S+ \? '(\w+)' : '(\w+)';/.exec(source) ?? [];
+  const words = (text: string): string[] => [...text.matchAll(/'(\w+)'/g)].map(([, word = '']) => word);
+  const records = [...source.matchAll(/this\.append\((\S+), .*?, ('\w+'|member\.kind), \{/g)].flatMap(([, event = '', kind = '']) => (event === 'event' ? ends : words(event)).flatMap((one) => words(kind.startsWith("'") ? kind : kinds).map((of) => `${one}.${of}`)));
+  assert.equal(source.match(/this\.append\(/g)?.length, source.match(/this\.append\((\S+), .*?, ('\w+'|member\.kind), \{/g)?.length);
+  const named = [...source.matchAll(/step\(['`](ledger\.[\w.]+)(\$\{event\}\.\$\{kind\})?['`]/g)].flatMap(([, name = '', isRecord]) => (isRecord ? records.map((record) => name + record) : [name]));
+  assert.deepEqual([...new Set(named)].sort(), [...WRITES].sort());
 });
 
 for (const step of WRITES) {
@@ -296,13 +323,20 @@ for (const step of WRITES) {
     if (step === 'ledger.compacted') fs.writeFileSync(files('process-log.jsonl'), `${JSON.stringify({ event: 'completed', pid: 9, startTime: 'x', kind: 'child', pad: 'x'.repeat(200) })}\n`.repeat(20_000), { mode: 0o600 });
     const reached = path.join(world.home, 'reached');
     const victim = await server({ VSCODE_DEVTOOLS_FAULT: `once:host.${step}:${reached}` });
-    await victim.call('terminal_run', { command: `${DAEMON}; sleep 0.1`, name: 'a' });
+    const shell = await victim.call('terminal_run', { command: `${DAEMON}; sleep 0.1`, name: 'a' });
     await victim.call('terminal_run', { command: 'sleep 309', name: 'b', waitMode: 'background' });
     const sleeps = async (): Promise<Json | undefined> => (await known(victim).catch(() => ({ active: [] }))).active.find(({ commandLine }) => commandLine === 'sleep 309');
     await sleeps();
-    if (step.includes('killed')) {
+    if (step.includes('killed.child')) {
       await waitFor(sleeps, 'the sleep');
       await victim.call('process_kill', { pid: (await sleeps())?.pid });
+    }
+    if (step.includes('killed.terminal')) await victim.call('process_kill', { pid: shell.pid }).catch(() => {}); // its Host dies meanwhile
+    if (step.includes('completed.terminal')) await victim.call('terminal_run', { command: 'exit 0', name: 'a' }).catch(() => {}); // the same
+    if (step.includes('completed.child')) {
+      await waitFor(sleeps, 'the sleep');
+      kill(Number((await sleeps())?.pid), 'SIGKILL'); // not through us
+      await waitFor(async () => fs.existsSync(reached) || !(await sleeps()), 'its end to be seen');
     }
     if (step.includes('orphaned')) for (const pid of pidsOf('client')) kill(pid, 'SIGKILL');
     await waitFor(() => fs.existsSync(reached), `${step} to be reached`);
