@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { StringDecoder } from 'node:string_decoder';
 import { afterEach, test } from 'node:test';
 import fc from 'fast-check';
 import type { IncomingCall } from '../bootstrap.js';
@@ -50,6 +51,15 @@ test('terminal bytes read as the text that a person would have read, wherever th
   for (const [bytes, wanted] of READ_AS) {
     assert.equal(clean([bytes]).text, wanted, JSON.stringify(bytes));
     for (let cut = 0; cut <= Math.min(bytes.length, 200); cut++) assert.equal(clean([bytes.slice(0, cut), bytes.slice(cut)]).text, wanted, `${JSON.stringify(bytes)} cut at ${cut}`);
+  }
+});
+
+test('UTF-8 that is cut at any byte reads the same', () => {
+  const bytes = Buffer.from('aä€😀\x1b[31m漢\x1b[0m\r\n\x1b]633;D;ñ;1\x07é');
+  const wanted = { text: 'aä€😀漢\né', marks: ['D;ñ;1'] };
+  for (let first = 0; first <= bytes.length; first++) for (let second = first; second <= bytes.length; second++) {
+    const decoder = new StringDecoder('utf8'); // as a terminal reads its bytes
+    assert.deepEqual(clean([bytes.subarray(0, first), bytes.subarray(first, second), bytes.subarray(second)].map((part) => decoder.write(part))), wanted, `cut at ${first} and ${second}`);
   }
 });
 
@@ -304,6 +314,37 @@ test('a log is complete while its command runs, and is kept while its terminal r
   assert.deepEqual([many[0], many[24]].map((file) => fs.existsSync(file ?? '')), [false, true]); // nobody refers to the first
   const again = await call('terminal_wait', { name: 'over' });
   assert.equal(fs.readFileSync(String(again.logFile), 'utf8'), whole);
+});
+
+test('VSCODE_DEVTOOLS_PROMPTS makes a question known where the kernel alone does not tell; one that is missed is in the log', async () => {
+  const call = await tools({ VSCODE_DEVTOOLS_PROMPTS: '^Ihre Antwort\\b' });
+  const ask = (row: string): string => `node -e 'process.stdin.on("data", () => process.exit(0)); process.stdout.write("${row} ")'`;
+  const asked = await call('terminal_run', { command: ask('Ihre Antwort bitte'), timeout: 20_000 });
+  assert.deepEqual([asked.status, asked.prompt], ['waiting_for_input', 'Ihre Antwort bitte']);
+  assert.equal((await call('terminal_input', { name: 'default', text: '' })).exitCode, 0);
+  const missed = call('terminal_run', { command: ask('Deine Antwort bitte'), timeout: 20_000 });
+  const logs = (): string => fs.readdirSync(world?.dir ?? '').filter((file) => file.startsWith('client') && file.endsWith('.log')).map((file) => fs.readFileSync(path.join(world?.dir ?? '', file), 'utf8')).join('');
+  await waitFor(() => /no prompt pattern matches "Deine Antwort bitte".*VSCODE_DEVTOOLS_PROMPTS/.test(logs()), 'the miss in the log');
+  assert.doesNotMatch(logs(), /matches "Ihre/);
+  await call('terminal_interrupt');
+  assert.equal((await missed).status, 'completed');
+});
+
+test('other calls are answered while a terminal is flooded', async () => {
+  const call = await tools();
+  let isOver = false;
+  const flood = call('terminal_run', { command: 'yes | head -c 30000000; (exit 4)', timeout: 120_000 }).finally(() => (isOver = true));
+  let answered = 0;
+  let slowest = 0;
+  while (!isOver) {
+    const since = performance.now();
+    assert.ok((await call('devtools_status')).client);
+    slowest = Math.max(slowest, performance.now() - since);
+    if (!isOver) answered++;
+  }
+  const { status, exitCode, durationMs } = await flood;
+  assert.deepEqual([status, exitCode], ['completed', 4]);
+  assert.ok(answered >= 3 && slowest < Number(durationMs) / 2, `${answered} answers, the slowest after ${slowest} of ${String(durationMs)} ms`);
 });
 
 test('cancelling a run ends the wait, not the command', async () => {
