@@ -734,17 +734,20 @@ export class Terminal {
     if (evidence === 'reading' || evidence === 'shell reading') return shown;
     if (evidence === 'polling' && this.cleaner.inAlternateScreen && quietFor >= POLLING_QUIET_MS) return shown; // an editor
     if (HINTS.some((pattern) => pattern.test(shown)) || this.isRedrawing()) return undefined;
-    if (evidence === 'reading beside sleepers') return PROGRESS.some((pattern) => pattern.test(shown)) ? undefined : shown;
+    if (evidence === 'reading beside sleepers') return this.isKnown(shown) || !PROGRESS.some((pattern) => pattern.test(shown)) ? shown : undefined;
     if (evidence === 'reading beside workers') return this.asks(row) ? row : undefined;
     if (evidence === 'polling' && quietFor >= POLLING_QUIET_MS) return this.asks(row) ? row : (menuOf(this.cleaner.pending()) ?? this.miss(row, quietFor));
     if (evidence === 'polling' || row === '' || quietFor < UNKNOWN_QUIET_MS) return undefined;
-    return this.patterns.some((pattern) => pattern.test(row)) ? row : this.miss(row, quietFor);
+    return this.isKnown(row) ? row : this.miss(row, quietFor);
   }
 
   /** Whether an unfinished row has the form of a question. */
   private asks(row: string): boolean {
-    if (this.patterns.some((pattern) => pattern.test(row))) return true;
-    return QUESTIONS.some((pattern) => pattern.test(row)) && !PROGRESS.some((pattern) => pattern.test(row));
+    return this.isKnown(row) || (QUESTIONS.some((pattern) => pattern.test(row)) && !PROGRESS.some((pattern) => pattern.test(row)));
+  }
+
+  private isKnown(row: string): boolean {
+    return this.patterns.some((pattern) => pattern.test(row));
   }
 
   private miss(row: string, quietFor: number): undefined {
@@ -1000,16 +1003,16 @@ const posix = {
  * or program of that name. Marks go to the terminal whatever `exec` made of the shell's output, and a trace (set -x) does not
  * show them. The nonce is in no variable, so that no program gets it, and `&& :` keeps a status from setting off a trap (ERR)
  * or the end (set -e) again. What was left raw is found at no cost: there the character that has the terminal kill its line reaches the shell,
- * as a word before our trigger, and that word is an alias for what brings back the modes of the beginning. */
+ * as a word before our trigger, and that word is an alias (anew at each end, for who drops all) for what brings back the modes of
+ * the beginning. */
 const common = (nonce: string, dir: string, builtin: string, load: (file: string) => string): string => `
 __vdt_r=
 __vdt_c=
 __vdt_${nonce}() { __vdt_s=$?; __vdt_r=$1; ${load(`${quote(dir)}/"$1"`)} || __vdt_c='echo "the command could not be read" >&2; (exit 126)'; ${builtin} printf '' >|${quote(dir)}/"$1"; __vdt_mark C "$1"; return "$__vdt_s"; }
-__vdt_end() { __vdt_c=; __vdt_mark D "$__vdt_r;$1"; return "$1"; }
+__vdt_end() { __vdt_c=; ${builtin} alias '${KILL_LINE}=__vdt_sane && :;'; __vdt_mark D "$__vdt_r;$1"; return "$1"; }
 __vdt_mark() { ${builtin} printf '\\033]633;%s;${nonce};%s\\007' "$1" "$2" >/dev/tty; }
 ${quote(programFile('stty'))} rows ${ROWS} cols ${COLUMNS} 2>/dev/null
 eval "__vdt_sane() { set -- \\$?; ${quote(programFile('stty'))} $(${quote(programFile('stty'))} -g </dev/tty 2>/dev/null || echo sane) </dev/tty 2>/dev/null; return \\$1; }"
-alias '${KILL_LINE}=__vdt_sane && :;'
 __vdt_mark P "$$"
 `;
 
@@ -1053,7 +1056,7 @@ precmd_functions=(__vdt_prompt $precmd_functions __vdt_bare)
 `,
     }),
   },
-  sh: {
+  sh: { // dash has no `builtin`, and takes a function named `command` for it: that one goes
     ...posix,
     args: () => ['-i'],
     env: (rc) => ({ ENV: `${rc}/rc`, VSCODE_DEVTOOLS_ENV: process.env.ENV ?? '' }),

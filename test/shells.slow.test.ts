@@ -248,7 +248,7 @@ for (const shell of ['bash', 'zsh', 'dash']) for (const [userName, user] of user
     const modes = String((await run('stty -a', { name })).output);
     assert.match(modes, /rows 50; columns 200;[^]* icanon [^]* echo /);
     write('raw.js', 'process.stdin.setRawMode(true); process.stdin.resume(); setImmediate(() => process.kill(process.pid, "SIGKILL"));');
-    const cases: Array<[string, number]> = [['sh -c "stty raw -echo; exit 1"', 1], ['python3 -c "import tty; tty.setraw(0); raise SystemExit(3)"', 3], ['node raw.js', 137], ['stty cbreak', 0]];
+    const cases: Array<[string, number]> = [['sh -c "stty raw -echo; exit 1"', 1], ['python3 -c "import tty; tty.setraw(0); raise SystemExit(3)"', 3], ['node raw.js', 137], ['stty cbreak', 0], ['unalias -a; stty raw', 0]];
     for (const [command, exitCode] of cases) {
       assert.equal((await run(command, { name })).exitCode, exitCode);
       assert.deepEqual(brief(await run('echo $?', { name, timeout: 5000 })), ['completed', `${exitCode}\n`, 0], command);
@@ -400,11 +400,11 @@ for (const shell of ['bash', 'zsh', 'dash']) for (const [userName, user] of user
   });
 
   test('a reader beside threads that rest, a pager that shows a percentage and prompts without a pattern ask', async () => {
-    write('rests.py', 'import threading, time\nthreading.Thread(target=lambda: time.sleep(60), daemon=True).start()\nprint("Your name:")\ninput()\n');
+    write('rests.py', 'import sys, threading, time\nthreading.Thread(target=lambda: time.sleep(60), daemon=True).start()\nprint(sys.argv[1])\ninput()\n');
     write('prompts.js', 'process.stdin.on("data", () => process.exit(0)); process.stdout.write(process.argv[2])');
     write('rows.txt', 'x\n'.repeat(300));
     const rows = ['package name: (x) ', '? Name: ', '> ', 'irb(main):001:0> ', '(gdb) ', 'mysql> '];
-    const cases: Array<[string, string]> = [['python3 rests.py', 'Your name:'], ['more rows.txt', '--More--(16%)'], ...rows.map((row): [string, string] => [`node prompts.js '${row}'`, row.trimEnd()])];
+    const cases: Array<[string, string]> = [['python3 rests.py "Your name:"', 'Your name:'], ['python3 rests.py "Press Enter to continue..."', 'Press Enter to continue...'], ['more rows.txt', '--More--(16%)'], ...rows.map((row): [string, string] => [`node prompts.js '${row}'`, row.trimEnd()])];
     const results = await Promise.all(cases.map(([command]) => run(command)));
     assert.deepEqual(results.map(({ status, prompt }) => [status, prompt]), cases.map(([, prompt]) => ['waiting_for_input', prompt]));
   });
