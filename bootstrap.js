@@ -15,7 +15,8 @@
 //            Then JSON-RPC 2.0 both ways. Our own errors have code 1 and a name in data.code (docs/protocol.md).
 //            rpc.cancel {id} and rpc.progress {id, message} are notifications about a call that is under way.
 //
-// Sections   limits · errors · private files · lines and messages · one connection · claiming a name · the role's process
+// Sections   limits · errors · private files · lines and messages · one connection · claiming a name · the role's process ·
+//            in VS Code
 'use strict';
 
 const { isUtf8 } = require('node:buffer');
@@ -866,12 +867,16 @@ async function sweep(dir, name, mine) {
  * @property {string} pipe the pipe that this process holds
  * @property {string} workspace '' for a Host
  * @property {unknown} vscode the vscode module, or undefined in plain node
+ * @property {unknown} context VS Code's, of this extension
+ * @property {SpawnOrder | undefined} order what the Host told this window, if it spawned it
  * @property {Set<Peer>} peers
- * @property {(method: string, handler: Handler) => void} handle
+ * @property {(method: string, handler: Handler | undefined) => void} handle
  * @property {(text: string) => void} log
  * @property {(reason: string) => Promise<void>} stop
  * @property {() => string} busyWith what this process owns that is alive, in words; '' if nothing
  * @property {boolean} displaced set before onStop when another process has taken this one's place
+ * @property {boolean} isReloading set before onStop when VS Code ends the extension: the window may come back
+ * @property {() => void} leave what a window does when its role has ended: it closes
  * @property {() => Promise<void> | void} onStop
  * @property {() => void} onPeers somebody connected or left
  */
@@ -887,9 +892,9 @@ const pipeName = (roleName, workspace) => (roleName === 'host' ? 'host' : `${rol
 const tagPrefix = (runtime, workspace) => `t-${shortHash(`${runtime}\0${workspace}`)}-`;
 
 /** Claims the role's name and serves it; undefined if a living process has it.
- * @param {RoleName} roleName @param {{workspace?: string, vscode?: unknown, log?: (text: string) => void, exit: () => void}} options
+ * @param {RoleName} roleName @param {{workspace?: string, vscode?: unknown, context?: unknown, order?: SpawnOrder, log?: (text: string) => void, exit: () => void}} options
  * @returns {Promise<Role | undefined>} */
-async function serve(roleName, { workspace = '', vscode, log, exit }) {
+async function serve(roleName, { workspace = '', vscode, context, order, log, exit }) {
   actor = roleName;
   const dir = privateDir(runtimeDir());
   const key = readKey(dir);
@@ -910,12 +915,14 @@ async function serve(roleName, { workspace = '', vscode, log, exit }) {
 
   /** @type {Role} */
   const role = {
-    role: roleName, dir, key, pipe: claimed.pipe, workspace, vscode, peers: new Set(),
-    handle: (method, handler) => void handlers.set(method, handler),
+    role: roleName, dir, key, pipe: claimed.pipe, workspace, vscode, context, order, peers: new Set(),
+    handle: (method, handler) => void (handler ? handlers.set(method, handler) : handlers.delete(method)),
     log: log ?? openLog(path.join(dir, `${name}.log`)),
     stop: (reason) => (stopping ??= stop(reason)),
     busyWith: () => '',
     displaced: false,
+    isReloading: false,
+    leave: () => {},
     onStop: () => {},
     onPeers: () => {},
   };
@@ -1025,15 +1032,24 @@ async function main([roleName, workspace = '']) {
   }
 }
 
+/** The environment without what VS Code tells its own processes. @returns {NodeJS.ProcessEnv} */
+function plainEnv() {
+  const env = { ...process.env };
+  for (const name of Object.keys(env)) if (/^(?:VSCODE_(?!DEVTOOLS_)|ELECTRON_|NODE_OPTIONS$|CHROME_DESKTOP$)/.test(name)) delete env[name]; // NODE_OPTIONS: a debugger's port is not for what outlives it
+  delete env.VSCODE_DEVTOOLS_SPAWN;
+  return env;
+}
+
+/** The same for a script of ours on the runtime that runs this one: VS Code's own is no plain node unless it is told to be. */
+const runtimeEnv = () => ({ ...plainEnv(), ...(process.versions.electron && { ELECTRON_RUN_AS_NODE: '1' }) });
+
 /** Starts a role in a process of its own that outlives this one, and waits for its word. A role that lost its name to
  * another process counts as started: then that one is it. @param {RoleName} roleName @param {string} workspace @param {string} dir */
 function startRole(roleName, workspace, dir) {
   const log = path.join(dir, `${pipeName(roleName, workspace)}.log`);
   return new Promise((/** @type {(value: void) => void} */ resolve, reject) => {
     step(`starting.${roleName}`);
-    /** @type {NodeJS.ProcessEnv} */
-    const env = { ...process.env, VSCODE_DEVTOOLS_DIR: dir };
-    for (const name of ['NODE_OPTIONS', 'VSCODE_INSPECTOR_OPTIONS']) delete env[name]; // a debugger's port is not for what outlives it
+    const env = { ...runtimeEnv(), VSCODE_DEVTOOLS_DIR: dir };
     const child = require('node:child_process').spawn(process.execPath, [__filename, roleName, workspace], {
       cwd: workspace || dir, detached: true, stdio: ['ignore', 'pipe', 'ignore'], env,
     });
@@ -1060,25 +1076,102 @@ function startRole(roleName, workspace, dir) {
   });
 }
 
+// ------------------------------------------------------------------------------------------------- in VS Code
+// The pipe decides the role. A window that a Host has spawned carries an order in its environment and is that Host's
+// Client; any other is the Host if the name is free (or its headless holder gives way), else it stands by.
+
+/** What a Host tells the window that it spawns. @typedef {{id: string, token: string, workspace: string}} SpawnOrder */
+
+/** @returns {SpawnOrder | undefined} */
+function spawnOrder() {
+  const text = process.env.VSCODE_DEVTOOLS_SPAWN;
+  if (!text) return undefined;
+  const { id, token, workspace } = parseHello(text);
+  return typeof id === 'string' && typeof token === 'string' && typeof workspace === 'string' ? { id, token, workspace } : undefined;
+}
+
 /** @type {Role | undefined} */
 let activeRole;
 
-/** VS Code's entry. The pipe decides: a window that finds the name free is the Host. @param {{subscriptions: unknown[]}} _context */
-async function activate(_context) {
+/** VS Code's entry. @param {{subscriptions: {dispose(): unknown}[], logUri: {fsPath: string}, extensionPath: string}} context */
+async function activate(context) {
   const vscode = require('vscode');
   const channel = vscode.window.createOutputChannel('vscode-devtools');
-  activeRole = await serve('host', { vscode, exit: () => {}, log: (text) => channel.appendLine(`${new Date().toISOString()} ${text}`) });
-  if (!activeRole) channel.appendLine('another Host answers: this window stands by');
+  context.subscriptions.push(channel);
+  /** @param {string} text */
+  const log = (text) => channel.appendLine(`${new Date().toISOString()} ${text}`);
+  const order = spawnOrder();
+  let standing = ''; // why this window has no role
+  try {
+    log(`vscode-devtools ${VERSION} in VS Code ${vscode.version}, extension host ${process.pid}${order ? `, spawned for ${order.workspace}` : ''}`);
+    activeRole = order ? await becomeClient(order, vscode, context, log) : await becomeHost(vscode, context, log);
+    if (!activeRole) standing = 'another Host answers';
+  } catch (error) {
+    standing = messageOf(error);
+  }
+  if (!activeRole) log(`this window stands by: ${standing}`);
+  // The rest is for people, and apart: what fails in it leaves the role as it is.
+  let problem = '';
+  try {
+    const file = path.join(__dirname, 'dist', 'gui.js');
+    await require(file).activate(vscode, context, { role: activeRole, standing, channel, log });
+  } catch (error) {
+    problem = messageOf(error);
+    log(`safe mode of the user interface: ${problem}`);
+  }
+  await vscode.commands.executeCommand('setContext', 'vscdt.coreLoaded', problem === '');
+}
+
+/** Becomes the Host. An idle headless one makes room; anything that is alive there keeps its place.
+ * @param {unknown} vscode @param {unknown} context @param {(text: string) => void} log @returns {Promise<Role | undefined>} */
+async function becomeHost(vscode, context, log) {
+  const options = { vscode, context, log, exit: () => {} };
+  const role = await serve('host', options);
+  if (role) return role;
+  const dir = privateDir(runtimeDir());
+  const peer = await connect(pipePath(dir, 'host'), { as: 'window', key: readKey(dir), label: 'the Host' });
+  const gone = new Promise((resolve) => peer.onClose.push(resolve));
+  try {
+    const ping = await peer.call('system.ping');
+    if (!isObject(ping) || ping.mode !== 'headless') return undefined;
+    await peer.call('takeover', { reason: 'a VS Code window is the Host now', by: `VS Code (pid ${process.pid})`, ifIdle: true });
+    await gone;
+    log(`the headless Host ${ping.pid} made room`);
+  } catch (error) {
+    log(`the headless Host stays: ${messageOf(error)}`);
+    return undefined;
+  } finally {
+    peer.close('asked');
+  }
+  return serve('host', options);
+}
+
+/** Becomes the Client of the Host that spawned this window, if that one says so.
+ * @param {SpawnOrder} order @param {unknown} vscode @param {unknown} context @param {(text: string) => void} log @returns {Promise<Role | undefined>} */
+async function becomeClient(order, vscode, context, log) {
+  delete process.env.VSCODE_DEVTOOLS_SPAWN; // what is started in this window is not this window
+  const role = await serve('client', { workspace: order.workspace, vscode, context, order, log, exit: () => void role?.leave() });
+  if (!role) return undefined;
+  try {
+    const peer = await connect(pipePath(role.dir, 'host'), { as: 'window', key: role.key, label: 'the Host' });
+    await peer.call('window.ready', { id: order.id, token: order.token, pid: process.pid }).finally(() => peer.close('told'));
+    return role;
+  } catch (error) {
+    role.leave = () => {}; // it is not ours to close
+    await role.stop(`the Host does not know this window: ${messageOf(error)}`);
+    return undefined;
+  }
 }
 
 async function deactivate() {
-  await activeRole?.stop('the window closes');
+  if (activeRole) activeRole.isReloading = true; // or closing: VS Code does not tell
+  await activeRole?.stop('the window closes or reloads');
 }
 
 module.exports = {
   PROTOCOL, VERSION, LINE_CAP, UNSENT_CAP,
   RpcError, failure, errorName, messageOf, step,
-  runtimeDir, privateDir, openPrivate, writePrivate, readKey, devtoolsDir, shortHash, openLog,
+  runtimeDir, privateDir, openPrivate, writePrivate, readKey, devtoolsDir, shortHash, openLog, plainEnv, runtimeEnv,
   LineReader, isObject, isId, isTooLong, parseLine, messageProblem, deadline,
   Peer, Call, accept, connect, claim, isListening, listen, pipePath, pipeName, tagPrefix, serve, startRole,
   activate, deactivate,

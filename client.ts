@@ -1,22 +1,26 @@
 // client.ts: the puppet. Terminals, output channels and commands of a workspace live in this process.
 //
-// Runs in    plain node (`node bootstrap.js client <workspace>`), one process a workspace, or a VS Code window.
+// Runs in    plain node (`node bootstrap.js client <workspace>`), one process a workspace, or the extension host of a VS Code
+//            window that a Host has opened: there its terminals are in the panel, and channels, problems and commands work.
 // Started by its Host. It ends when the Host says so, or when no Host has held it for 10 s (bootstrap.js).
 // Touches    its own pipe; shells on pseudo terminals made by `script`; /proc to see who waits for input;
 //            <workspace>/.devtools/logs/ for output that is too long to answer with.
 // Refuses    to be stopped by anybody but a Host, and to start a process that the Host has not put into its ledger.
 //
-// Sections   limits · clean text · output of a run · terminals · waiting for input · shells · methods
+// Sections   limits · clean text · output of a run · terminals · waiting for input · shells · methods · in a window · the panel
 
 import { execFile, spawn, type ChildProcessByStdio } from 'node:child_process';
 import crypto from 'node:crypto';
 import fs from 'node:fs';
+import inspector from 'node:inspector';
 import os from 'node:os';
 import path from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
+import vm from 'node:vm';
+import type * as Vscode from 'vscode';
 import {
-  PROTOCOL, VERSION, deadline, devtoolsDir, failure, isObject, messageOf, openPrivate, privateDir, tagPrefix, writePrivate, type IncomingCall, type Role,
+  PROTOCOL, VERSION, deadline, devtoolsDir, failure, isObject, messageOf, openPrivate, plainEnv, privateDir, tagPrefix, writePrivate, type IncomingCall, type Role,
 } from './bootstrap.js';
 
 // ---------------------------------------------------------------------------------------------------------- limits
@@ -40,6 +44,15 @@ const CLOSE_MS = 1000; // a hung-up shell ends within this
 const INTERRUPT_MS = 2000; // what was interrupted may take this long to end before the answer
 const TIMEOUT_MS = 120_000;
 const TIMEOUT_CAP = 24 * 3_600_000;
+const COMMAND_MS = 10_000; // a VS Code command comes back within this, or is said to be under way
+const EXEC_MS = 10_000; // the same for code,
+const EXEC_SYNC_MS = 2500; // of which no more without a pause: meanwhile the extension host hears nothing
+const PATTERN_MS = 1000;
+const CHANNEL_TAIL = 4 * 1024 * 1024; // bytes of a channel that are looked at
+const LISTED_CAP = 500;
+const ANSWER_CAP = 32 * 1024; // characters of an answer's lists and values
+const VALUE_DEPTH = 8;
+const VALUE_ITEMS = 500;
 const TAG = 'VSCODE_DEVTOOLS_TAG'; // by which the ledger finds what was started here: ledger.ts
 
 type Json = Record<string, unknown>;
@@ -466,6 +479,7 @@ export type Backend = {
   run: (id: number, command: string) => void;
   write: (text: string) => void;
   signal: (signal: NodeJS.Signals) => boolean; // to what runs in the foreground
+  isTaken: () => boolean; // by a command that a person has typed
   /** What the kernel knows of who waits for input. */
   evidence: () => Evidence;
   isSecret: () => Promise<boolean>;
@@ -512,6 +526,8 @@ export class Terminal {
   onExit: () => void = () => {};
   onTaken: (id: number) => void = () => {}; // the shell has read the command
   wasTaken: (id: number) => boolean = () => false; // whether it has, where its mark did not come through
+  onRaw: (text: string) => void = () => {}; // for who shows it to a person
+  onLaunch: (command: string) => void = () => {};
   onMiss: (row: string) => void = () => {}; // an unfinished line that no pattern knows, where nothing but patterns tells
   closing = false;
   private missed = '';
@@ -552,6 +568,7 @@ export class Terminal {
     this.remember('command', run.command);
     this.addToBuffer(`$ ${run.command}\n`);
     run.startedAt = performance.now();
+    this.onLaunch(run.command);
     this.backend.run(run.id, text);
   }
 
@@ -564,6 +581,7 @@ export class Terminal {
     const before = this.cleaner.currentRow();
     this.quietSince = performance.now();
     this.asking = undefined;
+    this.onRaw(text);
     this.cleaner.write(text);
     this.noteRedraw(before, text);
     if (this.current && this.waiters.size) this.watch();
@@ -1118,6 +1136,20 @@ function launchOf(file: string, args: string[]): { file: string; args: string[] 
   return { file: 'script', args: ['-qfec', `SHELL=${quote(process.env.SHELL ?? file)} exec ${[file, ...args].map(quote).join(' ')}`, '/dev/null'] };
 }
 
+/** The environment of a shell: without what a window was started with for itself. */
+function shellEnv(): NodeJS.ProcessEnv {
+  const env = plainEnv();
+  const outer: unknown = JSON.parse(env.VSCODE_DEVTOOLS_OUTER || '{}'); // our own Host wrote it
+  delete env.VSCODE_DEVTOOLS_OUTER;
+  if (!isObject(outer) || !process.env.VSCODE_DEVTOOLS_OUTER) return env;
+  for (const name of ['TMPDIR', 'XDG_RUNTIME_DIR']) {
+    if (typeof outer[name] === 'string') env[name] = outer[name];
+    else delete env[name];
+  }
+  const cli = process.env.VSCODE_IPC_HOOK_CLI; // so that `code file` opens it in this window
+  return cli ? { ...env, VSCODE_IPC_HOOK_CLI: cli } : env;
+}
+
 /** Starts a shell; `report` puts each process into the ledger before anything goes on. */
 async function openPty(terminal: Terminal, marks: Marks, dir: string, cwd: string, report: (pid: number, isShell: boolean) => Promise<void>): Promise<Backend> {
   const { file, kind, shell } = chooseShell();
@@ -1128,7 +1160,7 @@ async function openPty(terminal: Terminal, marks: Marks, dir: string, cwd: strin
   for (const [name, text] of Object.entries(shell.rc(nonce, rc))) writePrivate(path.join(rc, name), text);
   const launch = launchOf(file, shell.args(rc));
   // script runs its command line with $SHELL, which may be one that refuses to; the shell itself gets the user's again.
-  const env = { ...process.env, SHELL: '/bin/sh', TERM: 'xterm-256color', ...shell.env(rc), [TAG]: [process.env[TAG], terminal.id].filter(Boolean).join(':') };
+  const env = { ...shellEnv(), SHELL: '/bin/sh', TERM: 'xterm-256color', ...shell.env(rc), [TAG]: [process.env[TAG], terminal.id].filter(Boolean).join(':') };
   const child: ChildProcessByStdio<Writable, Readable, null> = spawn(launch.file, launch.args, { cwd, env, detached: process.platform !== 'win32', stdio: ['pipe', 'pipe', 'ignore'] });
   const decoder = new StringDecoder('utf8');
   child.stdout.on('data', (chunk: Buffer) => terminal.onData(decoder.write(chunk)));
@@ -1163,6 +1195,7 @@ async function openPty(terminal: Terminal, marks: Marks, dir: string, cwd: strin
       if (foregroundGroup(pid) === ownGroup(pid)) signalSuccessor(terminal, pid, signal);
       return signalForeground(pid, signal);
     },
+    isTaken: () => foregroundGroup(pid) !== ownGroup(pid),
     evidence: () => (process.platform === 'linux' ? linuxEvidence(pid, look) : 'unknown'),
     isSecret: () => isSecret(pid),
     cwd: () => linkOf(`/proc/${pid}/cwd`) || undefined,
@@ -1191,7 +1224,7 @@ async function untilPrompt(terminal: Terminal, script: number): Promise<number> 
   }
 }
 
-function trySignal(target: number, signal: NodeJS.Signals): boolean {
+function trySignal(target: number, signal: NodeJS.Signals | 0): boolean {
   try {
     process.kill(target, signal);
     return true;
@@ -1266,6 +1299,10 @@ export function register(role: Role): void {
   const beingOpened = new Set<Terminal>();
   const patterns = [...userPatterns(process.env.VSCODE_DEVTOOLS_PROMPTS ?? '', role.log), ...PROMPTS];
 
+  const editor = role.vscode as typeof Vscode | undefined; // bootstrap.js cannot name that type
+  const panels = new Map<Terminal, Panel>();
+  if (role.order) delete process.env[TAG]; // the window's own: what is started in its terminals is theirs
+
   const prefix = tagPrefix(role.dir, role.workspace);
   for (const name of list(role.dir)) if (name.startsWith(`terminal-${prefix}`)) fs.rmSync(path.join(role.dir, name), { recursive: true, force: true }); // of a predecessor that was killed
 
@@ -1320,10 +1357,13 @@ export function register(role: Role): void {
       return report(terminal, { event: 'completed', exitCode: run.exitCode, exitReason: run.exitReason }, END_REPORT_MS).catch(() => {}); // no Host: its next look finds out
     };
     terminal.onExit = () => {
+      panels.get(terminal)?.dispose();
+      panels.delete(terminal);
       if (!terminal.closing) report(terminal, { event: 'exited' }).catch(() => {}); // the same
     };
     terminal.onMiss = (row) => role.log(`no prompt pattern matches ${JSON.stringify(row.slice(0, 200))}: if this is a question, add one to VSCODE_DEVTOOLS_PROMPTS`);
     beingOpened.add(terminal);
+    if (editor) panels.set(terminal, new Panel(editor, terminal, () => void close(terminal)));
     try {
       await report(terminal, { event: 'opening' });
       terminal.backend = await openPty(terminal, marks, role.dir, cwd, (pid, shell) => report(terminal, { event: 'started', pid, shell }));
@@ -1362,6 +1402,7 @@ export function register(role: Role): void {
     const there = terminals.get(name);
     const terminal = there?.backend ? there : await open(name, cwd ?? role.workspace);
     if (terminal.current) throw busy(terminal, terminal.current);
+    if (panels.has(terminal) && terminal.backend?.isTaken()) throw failure('E_BUSY', `in terminal ${JSON.stringify(name)} a command runs that a person has typed: use another name, or ask the person; terminal_read shows it`);
     const run = terminal.reserve(command, graceMs);
     try {
       await report(terminal, { event: 'command', command: shorten(command) });
@@ -1431,7 +1472,10 @@ export function register(role: Role): void {
   });
 
   async function close(terminal: Terminal): Promise<void> {
+    if (terminal.closing) return;
     terminal.closing = true;
+    panels.get(terminal)?.dispose();
+    panels.delete(terminal);
     await terminal.backend?.close();
     await report(terminal, { event: 'closed' }, HOST_CLOSE_MS).catch((error) => role.log(`terminal ${terminal.id}: ${messageOf(error)}`)); // no Host: its next one finds what is left
     if (terminals.get(terminal.name) === terminal) terminals.delete(terminal.name);
@@ -1448,14 +1492,361 @@ export function register(role: Role): void {
 
   role.handle('client.status', () => ({
     pid: process.pid, version: VERSION, protocol: PROTOCOL, mode: role.vscode ? 'vscode' : 'headless', safeMode: false,
-    pipe: role.pipe, workspace: role.workspace, startedAt, terminals: terminals.size,
+    pipe: role.pipe, workspace: role.workspace, startedAt, terminals: terminals.size, ...(editor && { vscode: editor.version, app: editor.env.appName }),
   }));
+
+  /** What this user lets agents do; the Host says it when it comes, and when it changes. */
+  role.handle('client.allow', (params, call) => {
+    if (call.peer.hello.as !== 'host') throw failure('E_REFUSED', 'only the Host says what is allowed');
+    role.handle('exec', params.exec === true ? (asked) => execute(role, asked) : undefined);
+    return { window: role.order?.id ?? null, inspectorPort: inspectorPort() ?? null };
+  });
+
+  role.handle('client.inspect', (_params, call) => {
+    if (call.peer.hello.as !== 'host') throw failure('E_REFUSED', 'only the Host opens the inspector');
+    if (editor && inspectorPort() === undefined) inspector.open(0, '127.0.0.1');
+    return { inspectorPort: inspectorPort() ?? null };
+  });
+
+  registerWindow(role, editor);
 
   role.handle('client.stop', (params, call) => {
     if (call.peer.hello.as !== 'host') throw failure('E_REFUSED', 'only the Host ends its Client: use `vscode-devtools host stop`');
+    role.leave = () => {}; // the Host closes the window itself
     setImmediate(() => void role.stop(String(params.reason ?? 'the Host says so'))); // after the answer
     return { stopping: true };
   });
+}
+
+// ------------------------------------------------------------------------------------------------------ in a window
+// What only a VS Code can answer: commands, problems, output channels, and code. Headless, each says so.
+
+const inspectorPort = (): number | undefined => Number(/:(\d+)\//.exec(inspector.url() ?? '')?.[1]) || undefined;
+
+function registerWindow(role: Role, editor: typeof Vscode | undefined): void {
+  const inWindow = (): typeof Vscode => {
+    if (editor) return editor;
+    throw failure('E_NO_WINDOW', 'this Client is headless: there is no VS Code window. Start the server with --vscode PATH (the binary of VS Code, or the directory of a VS Code server), or from VS Code');
+  };
+  role.leave = () => void leaveWindow(role, editor);
+
+  role.handle('command.list', async (params) => {
+    const filter = String(params.filter ?? '').toLowerCase();
+    const all = (await inWindow().commands.getCommands(true)).filter((one) => one.toLowerCase().includes(filter)).sort();
+    return { commands: all.slice(0, LISTED_CAP), ...(all.length > LISTED_CAP && { more: all.length - LISTED_CAP }) };
+  });
+
+  role.handle('command.execute', async (params) => {
+    const vscode = inWindow();
+    const { command, args = [] } = params;
+    if (typeof command !== 'string' || command === '') throw failure('E_ARGUMENTS', 'command must be the id of a VS Code command');
+    if (!Array.isArray(args)) throw failure('E_ARGUMENTS', 'args must be a list');
+    const given = args.map((arg) => (isObject(arg) && typeof arg.$uri === 'string' ? vscode.Uri.parse(arg.$uri, true) : arg));
+    const done = await settled(Promise.resolve(vscode.commands.executeCommand(command, ...given)), COMMAND_MS);
+    if (done === undefined) return { command, pending: true, message: `the command has not come back in ${COMMAND_MS / 1000} s: it goes on, or waits for somebody in the window (window_snapshot shows what)` };
+    if ('error' in done && messageOf(done.error) === `command '${command}' not found`) throw failure('E_NO_COMMAND', `VS Code has no command ${JSON.stringify(command)}.${near(command, await vscode.commands.getCommands(true))} Nothing was done`);
+    if ('error' in done) throw failure('E_COMMAND', `${command} failed: ${messageOf(done.error)}`);
+    return { command, pending: false, ...valueOf(done.value) };
+  });
+
+  role.handle('workspace.problems', (params) => {
+    const vscode = inWindow();
+    const wanted = typeof params.file === 'string' ? path.resolve(role.workspace, params.file) : undefined;
+    const level = params.severity === undefined ? SEVERITIES.length - 1 : SEVERITIES.indexOf(String(params.severity));
+    if (level < 0) throw failure('E_ARGUMENTS', `severity must be one of ${SEVERITIES.join(', ')}`);
+    const counts = Object.fromEntries(SEVERITIES.map((name) => [name, 0]));
+    const problems: Json[] = [];
+    for (const [uri, diagnostics] of vscode.languages.getDiagnostics()) {
+      const file = uri.scheme === 'file' || uri.scheme === 'vscode-remote' ? uri.fsPath : uri.toString();
+      if (wanted !== undefined && file !== wanted && !file.startsWith(`${wanted}${path.sep}`)) continue;
+      for (const { message, range, severity, source, code } of diagnostics) {
+        const name = SEVERITIES[severity] ?? 'error';
+        counts[name] = (counts[name] ?? 0) + 1;
+        if (severity > level) continue;
+        problems.push({ file, line: range.start.line + 1, column: range.start.character + 1, endLine: range.end.line + 1, endColumn: range.end.character + 1, severity: name, source: source ?? null, code: (typeof code === 'object' ? code.value : code) ?? null, message: message.slice(0, 2000) });
+      }
+    }
+    problems.sort((a, b) => SEVERITIES.indexOf(String(a.severity)) - SEVERITIES.indexOf(String(b.severity)) || String(a.file).localeCompare(String(b.file)) || Number(a.line) - Number(b.line));
+    const shown = within(problems);
+    return { problems: shown, counts, ...(problems.length > shown.length && { more: problems.length - shown.length }) };
+  });
+
+  role.handle('output.listChannels', () => {
+    inWindow();
+    const all = channels(role).map(({ name, extension, size }) => ({ name, ...(extension && { extension }), bytes: size }));
+    return { channels: all.slice(0, LISTED_CAP) };
+  });
+
+  role.handle('output.read', (params) => {
+    inWindow();
+    const all = channels(role);
+    const wanted = String(params.channel ?? '');
+    const channel = all.find((one) => one.name === wanted) ?? all.find((one) => one.name.toLowerCase() === wanted.toLowerCase()) ?? all.find((one) => one.extension?.toLowerCase() === wanted.toLowerCase());
+    if (!channel) throw failure('E_NO_CHANNEL', `there is no output channel ${JSON.stringify(wanted)}: there are ${all.map((one) => one.name).join(', ') || 'none yet'}. A channel is there once something was written to it`);
+    const limit = Number(params.limit ?? 200);
+    const text = readEnd(channel.file);
+    const matching = matchingLines(text.split('\n').slice(0, text.endsWith('\n') ? -1 : undefined), params.pattern);
+    const lines = within(matching.slice(-limit).reverse().map((line) => line.slice(0, 4000))).reverse();
+    return { channel: channel.name, ...(channel.extension && { extension: channel.extension }), lines, ...(matching.length > lines.length && { more: matching.length - lines.length }), file: channel.file };
+  });
+}
+
+const SEVERITIES = ['error', 'warning', 'information', 'hint']; // VS Code's numbers are the indexes
+
+/** What comes of a promise within a time; undefined if nothing has. */
+async function settled<T>(promise: Promise<T>, withinMs: number): Promise<{ value: T } | { error: unknown } | undefined> {
+  let inTime = (): void => {};
+  const late = new Promise<undefined>((resolve) => (inTime = deadline(withinMs, () => resolve(undefined))));
+  return Promise.race([promise.then((value) => ({ value }), (error: unknown) => ({ error })), late]).finally(inTime);
+}
+
+/** Names like one that is not there. */
+function near(wanted: string, known: readonly string[]): string {
+  const words = wanted.toLowerCase().split(/[^a-z0-9]+/).filter((word) => word.length > 2);
+  const scored = known.map((name) => ({ name, score: words.filter((word) => name.toLowerCase().includes(word)).length })).filter((one) => one.score > 0).sort((a, b) => b.score - a.score || a.name.length - b.name.length);
+  return scored.length ? ` Near it are ${scored.slice(0, 5).map((one) => one.name).join(', ')}.` : '';
+}
+
+/** As many entries as an answer has room for. */
+function within<T>(entries: readonly T[]): T[] {
+  let room = ANSWER_CAP;
+  const cut = entries.findIndex((one) => (room -= (typeof one === 'string' ? one.length : JSON.stringify(one).length) + 4) < 0);
+  return cut < 0 ? [...entries] : entries.slice(0, cut);
+}
+
+/** A value as JSON can have it: bounded, without cycles, and with a word for what JSON has not. */
+export function valueOf(value: unknown): { value: unknown; truncated?: boolean } {
+  let room = ANSWER_CAP;
+  let isCut = false;
+  const seen = new Set<object>();
+  const plain = (one: unknown, depth: number): unknown => {
+    room -= 8;
+    if (room < 0) {
+      isCut = true;
+      return '…';
+    }
+    if (typeof one === 'string') {
+      const text = one.length > room ? `${one.slice(0, safeCut(one, Math.max(0, room)))}… (${one.length} characters)` : one;
+      isCut ||= text !== one;
+      room -= text.length;
+      return text;
+    }
+    if (one === null || typeof one === 'boolean' || (typeof one === 'number' && Number.isFinite(one))) return one;
+    if (typeof one !== 'object') return one === undefined ? null : typeof one === 'function' ? `[function ${one.name || 'anonymous'}]` : String(one);
+    if (seen.has(one)) return '[seen above]';
+    if (depth > VALUE_DEPTH) {
+      isCut = true;
+      return `[${one.constructor?.name ?? 'object'}]`;
+    }
+    seen.add(one);
+    if (one instanceof Error) return { name: one.name, message: one.message, stack: plain(one.stack?.split('\n').slice(0, 10).join('\n'), depth + 1) };
+    if (one instanceof Date || one instanceof RegExp) return String(one instanceof Date ? one.toJSON() : one);
+    if (ArrayBuffer.isView(one) && !(one instanceof DataView)) return plain(Buffer.from(one.buffer, one.byteOffset, Math.min(one.byteLength, VALUE_ITEMS)).toString('base64'), depth + 1);
+    const isList = Array.isArray(one) || one instanceof Set;
+    const entries: Array<[string, unknown]> = isList ? [...one].map((item, index) => [String(index), item]) : one instanceof Map ? [...one].map(([key, item]) => [typeof key === 'string' ? key : JSON.stringify(valueOf(key).value), item]) : namesOf(one).map((name) => [name, memberOf(one, name)]);
+    isCut ||= entries.length > VALUE_ITEMS;
+    const kept = entries.slice(0, VALUE_ITEMS).map(([name, item]) => [name.slice(0, 200), plain(item, depth + 1)] as const);
+    return isList ? kept.map(([, item]) => item) : Object.fromEntries(kept);
+  };
+  const result = plain(value, 0);
+  return isCut ? { value: result, truncated: true } : { value: result };
+}
+
+/** What JSON would show of an object, by its own toJSON if it has one. */
+function namesOf(one: object): string[] {
+  try {
+    return Object.keys(one);
+  } catch {
+    return []; // a revoked proxy
+  }
+}
+
+function memberOf(one: object, name: string): unknown {
+  try {
+    return (one as Record<string, unknown>)[name]; // its own key
+  } catch (error) {
+    return `[${messageOf(error)}]`;
+  }
+}
+
+/** Runs code in this process, as a fallback for what no tool does. Its synchronous part is cut at the deadline; what it
+ * leaves pending cannot be, and is said to go on. */
+async function execute(role: Role, params: Json): Promise<Json> {
+  const { code, payload } = params;
+  if (typeof code !== 'string' || code.trim() === '') throw failure('E_ARGUMENTS', 'code must be JavaScript: the body of an async function with vscode, payload and require');
+  const scope = { vscode: role.vscode, payload, require };
+  const holder = globalThis as Record<string, unknown>; // where a script that is cut can find its arguments
+  const name = `__vdt_exec_${crypto.randomBytes(4).toString('hex')}`;
+  holder[name] = scope;
+  let running: unknown;
+  try {
+    const script = new vm.Script(`(async ({ vscode, payload, require }) => {\n${code}\n})(globalThis[${JSON.stringify(name)}])`, { filename: 'devtools_exec.js', lineOffset: -1 });
+    running = script.runInThisContext({ timeout: EXEC_SYNC_MS, breakOnSigint: false });
+  } catch (error) {
+    const isCut = error instanceof Error && 'code' in error && error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';
+    throw isCut ? failure('E_TIMEOUT', `the code computed for ${EXEC_SYNC_MS} ms without a pause and was cut: it held everything else in the window. What it did until then stays done; let it pause (await) now and then, or run it in a terminal`) : failure('E_EXEC', `the code failed: ${error instanceof Error ? (error.stack ?? error.message).split('\n').slice(0, 6).join('\n') : String(error)}`);
+  } finally {
+    delete holder[name];
+  }
+  const done = await settled(Promise.resolve(running), EXEC_MS);
+  if (done === undefined) return { pending: true, value: null, message: `the code has not come back in ${EXEC_MS / 1000} s: it goes on running, and its value is lost` };
+  if ('error' in done) throw failure('E_EXEC', `the code failed: ${done.error instanceof Error ? (done.error.stack ?? done.error.message).split('\n').slice(0, 6).join('\n') : String(done.error)}`);
+  return { pending: false, ...valueOf(done.value) };
+}
+
+type Channel = { name: string; extension?: string; file: string; size: number };
+
+/** Output channels by their log files: VS Code's API knows only one's own. Those of this extension host, and the window's. */
+function channels(role: Role): Channel[] {
+  const host = path.dirname((role.context as Vscode.ExtensionContext).logUri.fsPath); // what VS Code gave to activate()
+  const found: Channel[] = [];
+  const add = (dir: string, name: string, extension?: string): void => {
+    const file = path.join(dir, name);
+    const stat = fs.statSync(file, { throwIfNoEntry: false });
+    if (!stat?.isFile() || !name.endsWith('.log')) return;
+    const shown = name.slice(0, -'.log'.length).replace(/^\d+-/, '');
+    found.push({ name: found.some((one) => one.name === shown) ? `${shown} (${extension ?? path.basename(dir)})` : shown, ...(extension && { extension }), file, size: stat.size });
+  };
+  for (const name of list(host)) {
+    const dir = path.join(host, name);
+    if (name.startsWith('output_logging_')) for (const one of list(dir)) add(dir, one);
+    else if (name.includes('.') && !name.endsWith('.log')) for (const one of list(dir)) add(dir, one, name);
+  }
+  for (const dir of [host, path.dirname(host)]) {
+    for (const name of list(dir)) {
+      add(dir, name);
+      if (/^output_/.test(name)) for (const one of list(path.join(dir, name))) add(path.join(dir, name), one);
+    }
+  }
+  return found;
+}
+
+/** The end of a log file, from a whole line on. */
+function readEnd(file: string): string {
+  let fd;
+  try {
+    fd = fs.openSync(file, 'r');
+    const { size } = fs.fstatSync(fd);
+    const from = Math.max(0, size - CHANNEL_TAIL);
+    const bytes = Buffer.alloc(size - from);
+    const got = fs.readSync(fd, bytes, 0, bytes.length, from);
+    const text = bytes.toString('utf8', 0, got);
+    return from === 0 ? text : text.slice(text.indexOf('\n') + 1);
+  } catch (error) {
+    throw failure('E_NO_CHANNEL', `${file} cannot be read: ${messageOf(error)}`);
+  } finally {
+    if (fd !== undefined) fs.closeSync(fd);
+  }
+}
+
+/** Lines that match; a pattern that takes too long is cut, so that it cannot hold the extension host. */
+export function matchingLines(lines: readonly string[], pattern: unknown): readonly string[] {
+  if (pattern === undefined) return lines;
+  let expression;
+  try {
+    expression = new RegExp(String(pattern));
+  } catch (error) {
+    throw failure('E_ARGUMENTS', `pattern is no regular expression: ${messageOf(error)}`);
+  }
+  try {
+    return vm.runInNewContext('lines.filter((line) => expression.test(line))', { lines, expression }, { timeout: PATTERN_MS }) as string[]; // what the code before it says
+  } catch (error) {
+    throw failure('E_ARGUMENTS', `pattern: ${messageOf(error)}. Use a simpler one`);
+  }
+}
+
+/** The role has ended for good, and no Host is there to close its window: it closes itself, the process that it runs in last. */
+async function leaveWindow(role: Role, editor: typeof Vscode | undefined): Promise<void> {
+  if (!editor || !role.order || role.isReloading) return;
+  const dir = path.join(role.dir, `window-${role.order.id}`);
+  const record: unknown = JSON.parse(slurp(path.join(dir, 'window.json')) ?? '{}'); // in our private directory: our Host wrote it
+  if (!isObject(record) || !Array.isArray(record.processes)) return;
+  if (record.kind === 'desktop') void Promise.resolve(editor.commands.executeCommand('workbench.action.closeWindow')).catch(() => {}); // it is ended below all the same
+  const isAlive = ({ pid, startTime }: Json): boolean => trySignal(Number(pid), 0) && (process.platform !== 'linux' || String(startTime).endsWith(`/${statFields(Number(pid))[19]}`));
+  const processes = record.processes.filter(isObject).filter((one) => Number(one.pid) > 1).reverse();
+  for (const [index, one] of processes.entries()) {
+    const isOurs = index === processes.length - 1; // this extension host is its child
+    if (isAlive(one)) trySignal(Number(one.pid), isOurs && record.kind !== 'desktop' ? 'SIGKILL' : 'SIGTERM');
+    const giveUpAt = performance.now() + CLOSE_MS;
+    while (!isOurs && isAlive(one) && performance.now() < giveUpAt) await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  for (const one of [dir, record.temporary]) if (typeof one === 'string' && one.includes(role.order.id)) fs.rmSync(one, { recursive: true, force: true });
+}
+
+// -------------------------------------------------------------------------------------------------------- the panel
+// A terminal of ours in VS Code's panel: the same bytes, for a person, who may type. What we type to have a command run is
+// not shown; the command is.
+
+const OWN_MARK = /\x1b\]633;[^\x07]*\x07/g;
+const MARK_BEGUN = /\x1b(?:\](?:6(?:3(?:3(?:;[^\x07]{0,200})?)?)?)?)?$/;
+
+export class Panel {
+  private readonly terminal: Vscode.Terminal;
+  private readonly written: Vscode.EventEmitter<string>;
+  private readonly ended: Vscode.EventEmitter<void>;
+  private waiting: string[] | undefined = []; // VS Code drops what is written before it has opened the terminal
+  private held = ''; // the beginning of a mark
+  private isHiding = false; // from what we type to the start of the command
+  private isAtLineStart = true;
+  private isShown = false;
+  private isDisposed = false;
+
+  constructor(vscode: typeof Vscode, terminal: Terminal, onClose: () => void) {
+    this.written = new vscode.EventEmitter<string>();
+    this.ended = new vscode.EventEmitter<void>();
+    terminal.onRaw = (text) => this.write(text);
+    terminal.onLaunch = (command) => this.launch(command);
+    this.terminal = vscode.window.createTerminal({
+      name: terminal.name,
+      pty: {
+        onDidWrite: this.written.event,
+        onDidClose: this.ended.event,
+        open: () => {
+          const early = this.waiting ?? [];
+          this.waiting = undefined;
+          for (const text of early) this.written.fire(text);
+        },
+        close: () => this.isDisposed || onClose(),
+        handleInput: (text: string) => terminal.backend?.write(text),
+      },
+    });
+  }
+
+  private launch(command: string): void {
+    this.put(`${this.isAtLineStart ? '' : '\r\n'}\x1b[1m$ ${command.replaceAll('\n', '\r\n')}\x1b[0m\r\n`);
+    this.isHiding = true;
+    if (!this.isShown) this.terminal.show(true);
+    this.isShown = true;
+  }
+
+  private write(chunk: string): void {
+    let text = this.held + chunk;
+    this.held = MARK_BEGUN.exec(text)?.[0] ?? '';
+    text = text.slice(0, text.length - this.held.length);
+    if (this.isHiding) {
+      const start = /\x1b\]633;C;[^\x07]*\x07/.exec(text);
+      if (!start) return;
+      this.isHiding = false;
+      text = text.slice(start.index + start[0].length);
+    }
+    this.put(text.replace(OWN_MARK, ''));
+  }
+
+  private put(text: string): void {
+    if (!text) return;
+    this.isAtLineStart = text.endsWith('\n');
+    if (this.waiting) this.waiting.push(text);
+    else this.written.fire(text);
+  }
+
+  dispose(): void {
+    if (this.isDisposed) return;
+    this.isDisposed = true;
+    this.ended.fire();
+    this.terminal.dispose();
+    this.written.dispose();
+    this.ended.dispose();
+  }
 }
 
 const seconds = (since: number): string => `${((performance.now() - since) / 1000).toFixed(1)} s`;

@@ -38,6 +38,7 @@ const TRY_AGAIN_MS = 5;
 const PAUSE_MS = 5000;
 const INSPECTOR_MS = 5000; // a busy program opens it when it comes to it
 const INSPECTOR_CAP = 1024 * 1024;
+const LOADED_MS = 3000; // the scripts of a program that was attached to are known within this
 const HOST_MS = 5000;
 const HOST_CLOSE_MS = 15_000;
 const SESSIONS_CAP = 32;
@@ -315,7 +316,7 @@ function adapterMessage({ message, body, command }: Json): string {
 // How each is found, started and spoken to, as data. Where one departs from the protocol a field says so.
 
 type Launch = { adapterFile: string; program: string; args: string[]; cwd: string; env: Record<string, string>; stopOnEntry: boolean; workspace: string; inTerminal: boolean };
-type Attach = { host: string; port: number | undefined; pid: number | undefined; cwd: string };
+type Attach = { host: string; port: number | undefined; pid: number | undefined; cwd: string; target?: 'extension' };
 type Command = { command: string; args: string[]; env?: Record<string, string> };
 type Place = string | ((workspace: string) => string[] | Promise<string[]>); // a path (with one * for what sorts last), a name in PATH, or what a function finds
 
@@ -539,6 +540,7 @@ class Target {
   readonly parent: Target | undefined;
   readonly session: Session;
   readonly threads = new Map<number, string>();
+  readonly sources = new Set<string>(); // files that it has loaded
   capabilities: Json = {};
   pid: number | undefined;
   isSettingUp = false; // from here on it is told of changes
@@ -630,6 +632,8 @@ class Target {
       const what = isObject(body.source) ? body.source : isObject(body.module) ? body.module : {};
       const file = textOf(what.path) ?? textOf(what.name) ?? '';
       if (!file.includes('<node_internals>')) session.note('module', this, { reason: body.reason, file });
+      if (path.isAbsolute(file)) this.sources.add(file);
+      session.changed();
     }
   }
 
@@ -721,6 +725,7 @@ class Target {
 // ------------------------------------------------------------------------------------------------------- a session
 
 type Hooks = {
+  changed: () => void; // a stop, or its end
   dir: string; // for sockets
   workspace: string;
   report: (session: Session, entry: Json, timeoutMs?: number) => Promise<void>;
@@ -1175,6 +1180,7 @@ class Session {
   }
 
   private wake(): void {
+    if (this.attach?.target === 'extension') this.hooks.changed();
     for (const waiter of [...this.waiters]) waiter();
   }
 
@@ -1971,7 +1977,24 @@ export function register(role: Role): void {
     return connect(said.pipe, { as: 'debug', key: role.key, label: 'the Client' });
   }
 
-  const hooks: Hooks = { dir: role.dir, workspace: role.workspace, report, log: role.log, trace, client };
+  /** Where the extension host of the window listens for a debugger: it begins to when it is asked. */
+  async function extensionHost(): Promise<{ port: number; dir: string }> {
+    const said = await hostPeer()?.call('client.pipe', { workspace: role.workspace, inspect: true });
+    if (isObject(said) && typeof said.inspectorPort === 'number') return { port: said.inspectorPort, dir: textOf(said.extensionPath) ?? role.workspace };
+    throw failure('E_NO_WINDOW', 'there is no VS Code window to attach to: this Client is headless. Start the server with --vscode PATH, or from VS Code; or give port or pid of a program');
+  }
+
+  /** The Host tells the MCP servers that the extension host stands, so that none waits for its answers. */
+  function tellPaused(): void {
+    const holder = [...sessions.values()].find((one) => one.attach?.target === 'extension' && !one.ended && one.reported());
+    const name = holder?.name ?? null;
+    if (name === paused) return;
+    paused = name;
+    hostPeer()?.call('client.paused', { session: name }).catch((error) => role.log(messageOf(error)));
+  }
+  let paused: string | null = null;
+
+  const hooks: Hooks = { changed: tellPaused, dir: role.dir, workspace: role.workspace, report, log: role.log, trace, client };
 
   // ---- which session
 
@@ -2031,6 +2054,9 @@ export function register(role: Role): void {
       await session.begin(timeoutMs);
       const { row } = plan;
       if (plan.attach) await session.until(() => session.startError !== undefined || !session.isRunning() || (row.attachPauses ? false : row.name === 'js-debug' ? session.targets.slice(1).some((one) => one.isConfigured) : session.root.isConfigured), row.attachPauses ? Math.min(timeoutMs, PAUSE_MS) : timeoutMs, call);
+      // js-debug sets the breakpoints of a program that runs already while it goes through its scripts, and does not say when: each that it has seen is done.
+      const files = plan.attach && row.name === 'js-debug' ? plan.breakpoints.map((one) => one.file ?? '').filter(Boolean) : [];
+      if (files.length) await session.until(() => session.startError !== undefined || !session.isRunning() || files.every((file) => session.targets.some((one) => one.sources.has(file))), Math.min(timeoutMs, LOADED_MS), call);
       else await session.until(() => session.startError !== undefined || !session.isRunning(), timeoutMs, call);
       // "Running" is said only of a program that was launched: an adapter that hangs is given up.
       await session.until(() => session.startError !== undefined || session.root.isBegun || !session.isRunning(), HANDSHAKE_MS, call);
@@ -2077,14 +2103,17 @@ export function register(role: Role): void {
     const timeoutMs = timeoutOf(params.timeout, 30);
     const settings = isObject(params.settings) ? params.settings : {};
     openTrace(settings);
-    if (params.target !== undefined) throw failure('E_UNSUPPORTED', 'there is no VS Code window to attach to: this Client is headless. Give port or pid');
-    const language = textOf(params.language) ?? '';
-    const { port, pid } = params;
+    const isExtension = params.target === 'extension';
+    const language = isExtension ? 'nodejs' : (textOf(params.language) ?? '');
+    const { pid } = params;
+    if (isExtension && (params.port !== undefined || pid !== undefined)) throw failure('E_ARGUMENTS', 'target "extension" has its own port: leave port and pid out');
+    const extension = isExtension ? await extensionHost() : undefined;
+    const port = extension?.port ?? params.port;
     const row = adapterFor(language, undefined) ?? (port !== undefined ? ANY : undefined);
     if (!row) throw failure('E_ARGUMENTS', `no adapter is known for ${JSON.stringify(language)}: there are ${ADAPTERS.flatMap((one) => one.languages).join(', ')}; any other needs the port of a DAP server`);
     if ((port === undefined) === (pid === undefined)) throw failure('E_ARGUMENTS', 'give one of port and pid');
     const host = textOf(params.host) ?? '127.0.0.1';
-    const attach: Attach = { host, port: numberOf(port), pid: numberOf(pid), cwd: role.workspace };
+    const attach: Attach = { host, port: numberOf(port), pid: numberOf(pid), cwd: extension?.dir ?? role.workspace, ...(isExtension && { target: 'extension' as const }) };
     const config = row.attach(attach);
     if (typeof config === 'string') throw failure('E_UNSUPPORTED', config);
     if (attach.pid !== undefined && !isAlive(attach.pid)) throw failure('E_ARGUMENTS', `there is no process ${attach.pid}`);

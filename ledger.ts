@@ -415,7 +415,7 @@ function readActive(file: string): Remembered[] {
 /** A living process that somebody we know of started. */
 type Member = Row & { command: string; startedAt: string; kind: 'terminal' | 'child'; isBeingKilled?: boolean };
 
-/** A terminal (or a debug session): what its processes are listed under, and tagged with. */
+/** A terminal (a debug session, a window): what its processes are listed under, and tagged with. */
 type Owner = {
   id: string; // the tag
   name: string;
@@ -425,10 +425,10 @@ type Owner = {
   state: 'held' | 'orphaned'; // whether a Client (or debug process) still has it
 };
 
-export type OwnerKind = 'terminal' | 'session';
+export type OwnerKind = 'terminal' | 'session' | 'window';
 
-/** What an owner is: the tag of a debug session says so. */
-const kindOf = (id: string): OwnerKind => (/^t-[0-9a-f]+-debug-/.test(id) ? 'session' : 'terminal');
+/** What an owner is: the tag of a debug session, or of a window, says so. */
+const kindOf = (id: string): OwnerKind => (/^t-[0-9a-f]+-debug-/.test(id) ? 'session' : /^t-[0-9a-f]+-window-/.test(id) ? 'window' : 'terminal');
 
 /** A terminal that a Client has. */
 export type Held = { id: string; name: string; command: string; pid: number };
@@ -591,8 +591,8 @@ export class Ledger {
 
   /** What runs in terminals that are held, in words; '' if nothing. An idle shell is nothing. */
   busyWith(): string {
-    const busy = new Set([...this.owners.values()].filter((owner) => owner.command && owner.state === 'held').map((owner) => owner.name));
-    for (const member of this.members.values()) if (member.kind === 'child' && this.owners.get(member.owner)?.state === 'held') busy.add(this.owners.get(member.owner)?.name ?? '');
+    const busy = new Set([...this.owners.values()].filter((owner) => owner.command && owner.state === 'held' && kindOf(owner.id) !== 'window').map((owner) => owner.name)); // an open window is no work
+    for (const member of this.members.values()) if (member.kind === 'child' && kindOf(member.owner) !== 'window' && this.owners.get(member.owner)?.state === 'held') busy.add(this.owners.get(member.owner)?.name ?? '');
     return busy.size ? `work in ${busy.size} terminal${busy.size > 1 ? 's' : ''} or debug session${busy.size > 1 ? 's' : ''} of ${this.options.workspace} (${[...busy].slice(0, 5).join(', ')})` : '';
   }
 
@@ -634,7 +634,7 @@ export class Ledger {
     listed.at = -Infinity; // a listing from before does not have it
     const command = clip(system.command(pid));
     const known = this.members.get(pid);
-    if (known?.startTime === who.startTime) known.kind = 'terminal'; // a look was quicker
+    if (known?.startTime === who.startTime) Object.assign(known, { kind: 'terminal', owner: owner.id }); // a look was quicker
     else this.members.set(pid, { ...who, ppid: 0, pgrp: 0, name: nameIn(command), owner: owner.id, command, startedAt: new Date().toISOString(), kind: 'terminal' });
     if (isShell) owner.shell = who;
     this.append('started', who, 'terminal', { name: nameIn(command), cmd: command, terminal: owner.name, terminalId: owner.id });
@@ -705,8 +705,9 @@ export class Ledger {
     this.isDirty = true;
     await this.look(isFirst && this.size > 0); // the first one also finds what a predecessor started and never recorded
     const lost = [...this.owners.values()].filter((owner) => kindOf(owner.id) === kind && owner.state === 'held' && !this.spokenOf.has(owner.id) && !held.some(({ id }) => id === owner.id));
-    // What ran in a terminal may go on alone; a program without its debugger stands where it stopped, for ever.
-    if (kind === 'session' && lost.length) await this.end(() => lost.flatMap((owner) => this.of(owner)), undefined);
+    // What ran in a terminal may go on alone; a program without its debugger stands where it stopped, for ever, and a window
+    // without its Client is nobody's.
+    if (kind !== 'terminal' && lost.length) await this.end(() => lost.flatMap((owner) => this.of(owner)), undefined);
     for (const owner of lost) this.markOrphaned(owner, why);
     if (isFirst && this.options.onOrphans === 'end' && this.orphans().length) await this.killOrphans();
     this.save();
@@ -746,7 +747,7 @@ export class Ledger {
     const terminals = new Map<string, string>();
     if (isFull) for (const { id, shell, state } of this.owners.values()) if (shell && state === 'held' && (await isAlive(shell))) terminals.set(system.terminal(shell.pid), id);
     terminals.delete('');
-    const found = await Promise.resolve(system.family([...this.members.values()], isFull ? ownerOf : undefined, terminals)).catch((error) => {
+    const found = await Promise.resolve(system.family(this.roots(), isFull ? ownerOf : undefined, terminals)).catch((error) => {
       this.isDirty = true; // nothing was seen: the next one looks again
       throw error;
     });
@@ -755,6 +756,12 @@ export class Ledger {
     for (const member of this.members.values()) if (alive.get(member.pid)?.startTime !== member.startTime) this.onGone(member);
     for (const row of found) this.onSeen(row);
     this.watch(performance.now() - started);
+  }
+
+  /** Those who are known, a window's last: a terminal in it is a thing of its own. */
+  private roots(): Member[] {
+    const all = [...this.members.values()];
+    return all.some((one) => kindOf(one.owner) === 'window') ? [...all.filter((one) => kindOf(one.owner) !== 'window'), ...all.filter((one) => kindOf(one.owner) === 'window')] : all;
   }
 
   private onSeen(row: Row): void {
@@ -766,7 +773,8 @@ export class Ledger {
       if (isRenamed || isYoung || known.command === '') Object.assign(known, { command: clip(system.command(row.pid)) || row.name, name: row.name });
       return;
     }
-    if (row.pid === process.pid || this.options.isOurs(row.pid)) return; // one of our own that was started from a terminal of ours
+    const ours = row.pid === process.pid ? 'the Host' : this.options.isOurs(row.pid);
+    if (ours && !(ours === 'a Client' && kindOf(row.owner) === 'window')) return; // one of our own that was started from a terminal of ours; a window's Client ends with it
     if (!this.owners.has(row.owner)) this.owners.set(row.owner, { id: row.owner, name: row.owner, command: '', since: Date.now(), state: 'held' }); // tagged and never recorded
     const command = clip(system.command(row.pid)) || row.name;
     this.members.set(row.pid, { ...row, command, startedAt: new Date().toISOString(), kind: 'child' });
@@ -859,7 +867,7 @@ export class Ledger {
     const rows = [...this.members.values()].map((member) => {
       const owner = this.owners.get(member.owner);
       return {
-        pid: member.pid, name: member.name, commandLine: member.command, parentPid: member.ppid, terminalName: owner?.name ?? '', ...(kindOf(member.owner) === 'session' && { session: owner?.name ?? '' }), terminalId: member.owner, startedAt: member.startedAt,
+        pid: member.pid, name: member.name, commandLine: member.command, parentPid: member.ppid, terminalName: owner?.name ?? '', ...(kindOf(member.owner) !== 'terminal' && { [kindOf(member.owner)]: owner?.name ?? '' }), terminalId: member.owner, startedAt: member.startedAt,
         status: owner?.state === 'orphaned' ? 'orphaned' : 'running', ...(owner?.shell?.pid === member.pid && { running: owner.command || null }),
       };
     });
@@ -877,8 +885,8 @@ export class Ledger {
     this.isDirty = true;
     await this.look();
     const target = this.members.get(pid);
-    if (!target) {
-      const ours = this.options.isOurs(pid);
+    const ours = this.options.isOurs(pid);
+    if (!target || ours) {
       const known = [...this.members.keys()].slice(0, 20).join(', ');
       throw failure('E_REFUSED', `process ${pid} is ${ours ? `${ours}, one of our own` : 'not in the ledger'}: only what was started through these tools is ended (${known || 'nothing is alive'}). Nothing was signalled; process_list shows what can be`);
     }

