@@ -18,6 +18,9 @@ let worlds = 0;
 
 export type User = { uid: number; gid: number };
 
+/** Whether the suites that know no window run against one: the second pass of test/run.mjs. */
+export const inWindows = process.env.VSCODE_DEVTOOLS_TEST_WINDOWS === '1';
+
 /** A runtime directory and a workspace of a test's own; `end` ends all that runs there and removes both. */
 export class World {
   readonly home: string;
@@ -42,7 +45,8 @@ export class World {
   }
 
   mcp(options: { args?: string[]; env?: Record<string, string>; file?: string } = {}): McpClient {
-    const client = new McpClient([options.file ?? serverFile, '--workspace', this.workspace, ...(options.args ?? [])], this.env(options.env), this.user);
+    const inWindow = inWindows && !options.file ? windowOptions() : { args: [], env: {} };
+    const client = new McpClient([options.file ?? serverFile, '--workspace', this.workspace, ...inWindow.args, ...(options.args ?? [])], this.env({ ...inWindow.env, ...options.env }), this.user);
     this.clients.push(client);
     return client;
   }
