@@ -1778,13 +1778,18 @@ async function leaveWindow(role: Role, editor: typeof Vscode | undefined): Promi
 // not shown; the command is.
 
 const OWN_MARK = /\x1b\]633;[^\x07]*\x07/g;
+const SHOWN_CAP = 64 * 1024; // characters of a flood that are shown
+const SHOW_MS = 16;
 const MARK_BEGUN = /\x1b(?:\](?:6(?:3(?:3(?:;[^\x07]{0,200})?)?)?)?)?$/;
 
 export class Panel {
   private readonly terminal: Vscode.Terminal;
   private readonly written: Vscode.EventEmitter<string>;
   private readonly ended: Vscode.EventEmitter<void>;
-  private waiting: string[] | undefined = []; // VS Code drops what is written before it has opened the terminal
+  private pending = '';
+  private leftOut = 0; // characters of a flood
+  private flushing: NodeJS.Timeout | undefined;
+  private isClosed = true; // until VS Code opens it
   private held = ''; // the beginning of a mark
   private isHiding = false; // from what we type to the start of the command
   private isAtLineStart = true;
@@ -1802,9 +1807,8 @@ export class Panel {
         onDidWrite: this.written.event,
         onDidClose: this.ended.event,
         open: () => {
-          const early = this.waiting ?? [];
-          this.waiting = undefined;
-          for (const text of early) this.written.fire(text);
+          this.isClosed = false;
+          this.flush();
         },
         close: () => this.isDisposed || onClose(),
         handleInput: (text: string) => terminal.backend?.write(text),
@@ -1832,16 +1836,34 @@ export class Panel {
     this.put(text.replace(OWN_MARK, ''));
   }
 
+  /** VS Code takes whatever it is given and asks nobody to wait: of a flood a person is shown the end. */
   private put(text: string): void {
     if (!text) return;
     this.isAtLineStart = text.endsWith('\n');
-    if (this.waiting) this.waiting.push(text);
-    else this.written.fire(text);
+    this.pending += text;
+    if (this.pending.length > 2 * SHOWN_CAP) {
+      const cut = this.pending.indexOf('\n', this.pending.length - SHOWN_CAP) + 1 || safeCut(this.pending, this.pending.length - SHOWN_CAP);
+      this.leftOut += cut;
+      this.pending = this.pending.slice(cut);
+    }
+    this.flushing ??= setTimeout(() => this.flush(), SHOW_MS);
+  }
+
+  private flush(): void {
+    clearTimeout(this.flushing);
+    this.flushing = undefined;
+    if (this.isClosed) return; // VS Code drops what is written before it has opened the terminal, and after its end
+    const note = this.leftOut ? `\r\n\x1b[2m[... ${this.leftOut} characters are not shown here; the agent's log has them ...]\x1b[0m\r\n` : '';
+    const text = note + this.pending;
+    this.pending = '';
+    this.leftOut = 0;
+    if (text) this.written.fire(text);
   }
 
   dispose(): void {
     if (this.isDisposed) return;
-    this.isDisposed = true;
+    this.flush();
+    this.isDisposed = this.isClosed = true;
     this.ended.fire();
     this.terminal.dispose();
     this.written.dispose();

@@ -429,6 +429,13 @@ export class UserWindow {
   }
 }
 
+/** What the ledger of a result has, beside the window that the work may be done in: active and orphaned. */
+export function held(result: Json): [Json[], Json[]] {
+  const { active, orphaned } = body(result, 'ledger');
+  if (!Array.isArray(active) || !Array.isArray(orphaned)) throw new Error(`no lists in ${JSON.stringify(result.ledger)}`);
+  return [active.filter(isObject).filter((one) => one.window === undefined), orphaned.filter(isObject)];
+}
+
 /** Waits until something is true: looks again every few milliseconds, up to a deadline. */
 export async function waitFor(isTrue: () => unknown, what: string, ms = 10_000): Promise<void> {
   const deadline = performance.now() + ms;
