@@ -43,7 +43,7 @@ const env = { ...process.env, VSCODE_DEVTOOLS_TEST_TAG: tag, VSCODE_DEVTOOLS_TES
 for (const name of ['VSCODE_DEVTOOLS_DIR', 'VSCODE_DEVTOOLS_FAULT', 'VSCODE_DEVTOOLS_IDLE_MS', 'NODE_TEST_CONTEXT']) delete env[name];
 const started = Date.now();
 // The time limit holds for a whole file as well, and the debugger's takes five minutes on a busy machine.
-const runner = spawn(process.execPath, ['--test', `--test-concurrency=${fast ? 8 : 1}`, '--test-timeout=600000', '--test-reporter=spec', ...only, ...files.map((file) => path.join(out, file.replace(/\.ts$/, '.js')))], { stdio: 'inherit', env });
+const runner = spawn(process.execPath, ['--test', `--test-concurrency=${fast ? 8 : 1}`, '--test-timeout=1500000', '--test-reporter=spec', ...only, ...files.map((file) => path.join(out, file.replace(/\.ts$/, '.js')))], { stdio: 'inherit', env });
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => runner.kill('SIGKILL')); // then the sweep below
 const code = await new Promise((resolve) => runner.on('exit', (exit, signal) => resolve(signal ? 1 : exit)));
 
