@@ -41,6 +41,7 @@ const HOST_CLOSE_MS = 10_000; // it ends what a closed terminal left within this
 const STARTING_MS = 300; // a shell starts the command that it has taken within this
 const GRACE_MS = 3000; // a shell that does not tell is believed to be idle when it has shown a prompt for so long
 const CLOSE_MS = 1000; // a hung-up shell ends within this
+const STREAM_MS = 1500; // what VS Code hands on of a command that is over comes within this, or not at all
 const INTERRUPT_MS = 2000; // what was interrupted may take this long to end before the answer
 const TIMEOUT_MS = 120_000;
 const TIMEOUT_CAP = 24 * 3_600_000;
@@ -326,6 +327,7 @@ export class Cleaner {
 
   private operatingSystemCommand(command: string): void {
     if (command.startsWith('633;')) this.onMark(command.slice(4));
+    else if (command.startsWith('9633;')) this.onMark(command.slice(5)); // where 633 is VS Code's own
   }
 
   /** Hands on the first rows, each with a newline; an empty last row is none. */
@@ -502,6 +504,7 @@ type Run = {
   exitReason?: string;
   neverRan?: string; // why
   reported?: Promise<void>; // its end, to the ledger
+  note?: string; // for the agent
 };
 
 type Asking = { prompt: string; secret: boolean };
@@ -722,7 +725,7 @@ export class Terminal {
     return {
       status, output, exitCode: run.exitCode, ...(run.exitReason !== undefined && { exitReason: run.exitReason }),
       ...(status === 'waiting_for_input' && this.asking), pid: this.backend?.pid ?? null, name: this.name, terminalId: this.id,
-      durationMs: Math.round((run.endedAt ?? performance.now()) - run.startedAt), ...(truncated && { truncated }), ...(run.output.logFile && { logFile: run.output.logFile }),
+      durationMs: Math.round((run.endedAt ?? performance.now()) - run.startedAt), ...(truncated && { truncated }), ...(run.output.logFile && { logFile: run.output.logFile }), ...(run.note && { advice: run.note }),
     };
   }
 
@@ -1108,6 +1111,41 @@ __vdt_mark "P;${nonce};$PID"
   },
 };
 
+/** The same inside a shell of VS Code's own, with VS Code's integration beside it: 633 is taken there, and what VS Code lets an
+ * extension read is lost for some commands, so each mark also goes into a file. Read by the shell once, at its first prompt. */
+export const HOOKS: Record<string, (nonce: string, dir: string) => string> = {
+  bash: (nonce, dir) => `${hook(nonce, dir)}
+HISTCONTROL=\${HISTCONTROL:+$HISTCONTROL:}ignorespace
+__vdt_prompt() { local status=$?; [ -n "$__vdt_r" ] && __vdt_end "$status" 2>/dev/null; __vdt_r=; return "$status"; }
+PROMPT_COMMAND=(__vdt_prompt "\${PROMPT_COMMAND[@]}")
+__vdt_mark P "$$"
+`,
+  zsh: (nonce, dir) => `${hook(nonce, dir)}
+setopt hist_ignore_space interactive_comments
+__vdt_prompt() { local code=$?; [ -n "$__vdt_r" ] && __vdt_end "$code" 2>/dev/null; __vdt_r=; return "$code"; }
+precmd_functions=(__vdt_prompt $precmd_functions)
+__vdt_mark P "$$"
+`,
+  powershell: (nonce, dir) => `$global:__vdt_r = ''
+$global:__vdt_inner = $function:prompt
+function global:__vdt_mark($body) { [IO.File]::AppendAllText('${dir.replaceAll("'", "''")}\\marks', "$body\`n"); [Console]::Out.Write("$([char]27)]9633;$body$([char]7)") }
+function global:prompt {
+  $ok = $?; $code = $global:LASTEXITCODE
+  if ($global:__vdt_r) { __vdt_mark "D;${nonce};$($global:__vdt_r);$(if ($ok) { 0 } elseif ($code) { $code } else { 1 })" }
+  $global:__vdt_r = ''
+  $global:LASTEXITCODE = $code
+  & $global:__vdt_inner
+}
+__vdt_mark "P;${nonce};$PID"
+`,
+};
+
+const hook = (nonce: string, dir: string): string => `__vdt_r=
+__vdt_c=
+__vdt_${nonce}() { __vdt_s=$?; __vdt_r=$1; __vdt_c=$(<${quote(dir)}/"$1") || __vdt_c='echo "the command could not be read" >&2; (exit 126)'; \\builtin printf '' >|${quote(dir)}/"$1"; __vdt_mark C "$1"; return "$__vdt_s"; }
+__vdt_end() { __vdt_c=; __vdt_mark D "$__vdt_r;$1"; return "$1"; }
+__vdt_mark() { \\builtin printf '%s;${nonce};%s\\n' "$1" "$2" >>${quote(dir)}/marks; \\builtin printf '\\033]9633;%s;${nonce};%s\\007' "$1" "$2" >/dev/tty; }`;
+
 /** Any other shell that a user names: it is typed to, and its prompt is all there is to go by. */
 const PLAIN_SHELL: Shell = { ...posix, args: () => ['-i'], env: () => ({}), rc: () => ({}) };
 
@@ -1211,6 +1249,132 @@ async function openPty(terminal: Terminal, marks: Marks, dir: string, cwd: strin
       if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
     },
   };
+}
+
+/** A terminal of VS Code's own, through its shell integration: for Windows, where there is no pseudo terminal of ours. What it
+ * prints comes from VS Code's executions; how it ended from our marks among that, or, where VS Code has lost it, from the file. */
+async function openIntegrated(vscode: typeof Vscode, terminal: Terminal, marks: Marks, dir: string, cwd: string, report: (pid: number, isShell: boolean) => Promise<void>, onClose: () => void): Promise<Backend> {
+  const { file, kind, shell } = chooseShell();
+  const hookOf = HOOKS[kind];
+  if (!hookOf) throw failure('E_UNSUPPORTED', `VS Code has no shell integration for ${file}: set VSCODE_DEVTOOLS_SHELL to bash or zsh, or leave VSCODE_DEVTOOLS_TERMINALS unset`);
+  const { nonce } = marks;
+  const look: Look = { at: -Infinity, ticks: 0 };
+  const rc = privateDir(path.join(dir, `terminal-${terminal.id}`));
+  const isWindows = process.platform === 'win32';
+  const script = path.join(rc, isWindows ? 'hook.ps1' : 'hook');
+  writePrivate(script, hookOf(nonce, rc));
+  writePrivate(path.join(rc, 'marks'), '');
+  const outer = shellEnv();
+  const shown = vscode.window.createTerminal({ name: terminal.name, shellPath: file, cwd, isTransient: true, env: { [TAG]: terminal.id, TMPDIR: outer.TMPDIR ?? null, XDG_RUNTIME_DIR: outer.XDG_RUNTIME_DIR ?? null, VSCODE_DEVTOOLS_OUTER: null } });
+  const disposables: Vscode.Disposable[] = [];
+  let pid = 0;
+  let readTo = 0; // of the marks
+  let wakeClosed = (): void => {};
+  const gone = new Promise<void>((resolve) => (wakeClosed = resolve));
+  let streams = 0; // executions of this run that VS Code has told of,
+  let reading = 0; // and of those the ones it still reads from
+  const handedOn = async (): Promise<void> => {
+    const giveUpAt = performance.now() + STREAM_MS;
+    while (performance.now() < giveUpAt && (!streams || reading) && terminal.current) await new Promise((resolve) => setTimeout(resolve, 10));
+  };
+  const readMarks = (): void => {
+    const text = (slurp(path.join(rc, 'marks')) ?? '').slice(readTo);
+    const whole = text.slice(0, text.lastIndexOf('\n') + 1);
+    readTo += whole.length;
+    // The same mark comes among the output, behind the last of it: the file is believed only where that does not come.
+    for (const mark of whole.split('\n').filter(Boolean)) {
+      if (mark.startsWith('P;')) marks.read(mark);
+      else if (mark.startsWith('C;')) setTimeout(() => marks.read(mark), STREAM_MS / 2); // what is before it among the output is no output
+      else void handedOn().then(() => {
+        const run = terminal.current;
+        marks.read(mark.replace(/^D/, 'C'));
+        marks.read(mark);
+        if (run && run.endedAt !== undefined) run.note = 'VS Code did not hand on all that this command printed; its exit code is true. The terminal in the window shows the rest.'; // else the mark came among the output, with all before it
+      });
+    }
+  };
+  const watcher = fs.watch(rc, () => readMarks());
+  watcher.on('error', () => {}); // the directory goes with the terminal
+  disposables.push(
+    { dispose: () => watcher.close() },
+    vscode.window.onDidStartTerminalShellExecution(({ terminal: one, execution }) => {
+      if (one !== shown) return;
+      const stream = execution.read(); // in this turn: later it would miss what was printed
+      streams++;
+      reading++;
+      void (async () => {
+        for await (const text of stream) terminal.onData(text);
+      })().finally(() => reading--);
+    }),
+    vscode.window.onDidCloseTerminal((one) => {
+      if (one !== shown) return;
+      const code = one.exitStatus?.code ?? null;
+      terminal.onClosed(code === null ? 'its terminal was closed' : `the shell has ended with code ${code}`, code);
+      wakeClosed();
+      if (code === null || code === undefined) onClose();
+    }),
+  );
+  void gone.then(() => {
+    for (const one of disposables) one.dispose();
+    fs.rmSync(rc, { recursive: true, force: true });
+  });
+  try {
+    pid = (await shown.processId) ?? 0;
+    if (pid) await report(pid, true);
+    await integrated(vscode, shown, gone);
+    const ready = marks.ready(gone, () => 'VS Code has its shell integration, and our own has not come up in it');
+    shown.sendText(isWindows ? `. '${script.replaceAll("'", "''")}'` : ` . ${quote(script)}`);
+    pid = await ready;
+    shown.show(true);
+  } catch (error) {
+    shown.dispose();
+    throw error;
+  }
+  return {
+    pid, shell: file, tells: true,
+    run: (id, command) => {
+      writePrivate(path.join(rc, String(id)), command);
+      const trigger = shell.trigger(nonce, id, rc);
+      terminal.echoes(trigger);
+      streams = 0;
+      shown.sendText(`${isWindows ? '' : KILL_LINE}${trigger}`);
+    },
+    write: (text) => shown.sendText(text.replace(/\r$/, ''), text.endsWith('\r')),
+    signal: (signal) => {
+      if (!isWindows) return signalForeground(pid, signal);
+      if (signal !== 'SIGINT') return false;
+      shown.sendText('\x03', false);
+      return true;
+    },
+    isTaken: () => !isWindows && foregroundGroup(pid) !== ownGroup(pid),
+    evidence: () => (process.platform === 'linux' ? linuxEvidence(pid, look) : 'unknown'),
+    isSecret: () => isSecret(pid),
+    cwd: () => (isWindows ? shown.shellIntegration?.cwd?.fsPath : linkOf(`/proc/${pid}/cwd`)) || undefined,
+    enter: shell.enter,
+    assign: shell.assign,
+    close: async () => {
+      shown.dispose();
+      let late: NodeJS.Timeout | undefined;
+      await Promise.race([gone, new Promise((resolve) => (late = setTimeout(resolve, CLOSE_MS)))]);
+      clearTimeout(late);
+    },
+  };
+}
+
+/** VS Code's shell integration is there when the shell has shown its first prompt. */
+function integrated(vscode: typeof Vscode, shown: Vscode.Terminal, gone: Promise<void>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const done = (error?: Error): void => {
+      inTime();
+      watching.dispose();
+      if (error) reject(error);
+      else resolve();
+    };
+    const inTime = deadline(SHELL_READY_MS, () => done(failure('E_SPAWN', `VS Code's shell integration has not come up in ${SHELL_READY_MS / 1000} s: is terminal.integrated.shellIntegration.enabled switched off?`)));
+    const watching = vscode.window.onDidChangeTerminalShellIntegration((event) => event.terminal === shown && done());
+    void gone.then(() => done(failure('E_SPAWN', 'the shell ended at once')));
+    if (shown.shellIntegration) done();
+  });
 }
 
 /** Waits for the first prompt of a shell that does not tell; its pid is that of script's only child. */
@@ -1363,10 +1527,12 @@ export function register(role: Role): void {
     };
     terminal.onMiss = (row) => role.log(`no prompt pattern matches ${JSON.stringify(row.slice(0, 200))}: if this is a question, add one to VSCODE_DEVTOOLS_PROMPTS`);
     beingOpened.add(terminal);
-    if (editor) panels.set(terminal, new Panel(editor, terminal, () => void close(terminal)));
+    const isIntegrated = editor !== undefined && (process.platform === 'win32' || process.env.VSCODE_DEVTOOLS_TERMINALS === 'integration');
+    if (editor && !isIntegrated) panels.set(terminal, new Panel(editor, terminal, () => void close(terminal)));
     try {
       await report(terminal, { event: 'opening' });
-      terminal.backend = await openPty(terminal, marks, role.dir, cwd, (pid, shell) => report(terminal, { event: 'started', pid, shell }));
+      const reportStart = (pid: number, shell: boolean): Promise<void> => report(terminal, { event: 'started', pid, shell });
+      terminal.backend = isIntegrated && editor ? await openIntegrated(editor, terminal, marks, role.dir, cwd, reportStart, () => void close(terminal)) : await openPty(terminal, marks, role.dir, cwd, reportStart);
     } catch (error) {
       await close(terminal);
       throw error;
@@ -1402,7 +1568,7 @@ export function register(role: Role): void {
     const there = terminals.get(name);
     const terminal = there?.backend ? there : await open(name, cwd ?? role.workspace);
     if (terminal.current) throw busy(terminal, terminal.current);
-    if (panels.has(terminal) && terminal.backend?.isTaken()) throw failure('E_BUSY', `in terminal ${JSON.stringify(name)} a command runs that a person has typed: use another name, or ask the person; terminal_read shows it`);
+    if (editor && terminal.backend?.isTaken()) throw failure('E_BUSY', `in terminal ${JSON.stringify(name)} a command runs that a person has typed: use another name, or ask the person; terminal_read shows it`);
     const run = terminal.reserve(command, graceMs);
     try {
       await report(terminal, { event: 'command', command: shorten(command) });

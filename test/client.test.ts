@@ -9,7 +9,7 @@ import { StringDecoder } from 'node:string_decoder';
 import { afterEach, test } from 'node:test';
 import fc from 'fast-check';
 import type { IncomingCall } from '../bootstrap.js';
-import { Cleaner, HINTS, Marks, Output, PROGRESS, PROMPTS, QUESTIONS, SHELLS, SHELL_PROMPTS, Terminal, menuOf, userPatterns, type Backend, type Evidence } from '../client.ts';
+import { Cleaner, HINTS, HOOKS, Marks, Output, PROGRESS, PROMPTS, QUESTIONS, SHELLS, SHELL_PROMPTS, Terminal, menuOf, userPatterns, type Backend, type Evidence } from '../client.ts';
 import { World, body, waitFor, type Json } from './lib.ts';
 
 // ------------------------------------------------------------------------------------------------------ clean text
@@ -263,6 +263,15 @@ async function tools(env: Record<string, string> = {}): Promise<(name: string, a
   await client.initialize();
   return (name, args) => client.call(name, args);
 }
+
+test('the hooks for shells of VS Code\'s own write each mark into a file and among the output, and keep the nonce out of variables', () => {
+  for (const [name, hook] of Object.entries(HOOKS)) {
+    const text = hook('0123456789ab', name === 'powershell' ? "C:\\it's" : "/it's");
+    assert.match(text, name === 'powershell' ? /AppendAllText\('C:\\it''s\\marks'.*\]9633;/ : />>'\/it'\\''s'\/marks; \\builtin printf '\\033\]9633;/, name);
+    assert.doesNotMatch(text, /=\s*['"]?0123456789ab/, name);
+    assert.match(text, name === 'powershell' ? /\$ok = \$\?; \$code = \$global:LASTEXITCODE/ : /__vdt_prompt\(\) \{ local (status|code)=\$\?/, name);
+  }
+});
 
 test('a command runs, asks, is answered and interrupted; its terminal is listed, read and closed; the audit log keeps no answer', async () => {
   const call = await tools();

@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { McpClient, Page, UserWindow, World, body, changedCopy, drive, kill, root, serverFile, vscode, waitFor, windowOptions, writeDriver, type Json } from './lib.ts';
+import { McpClient, Page, UserWindow, World, body, changedCopy, drive, held, kill, root, serverFile, vscode, waitFor, windowOptions, writeDriver, type Json } from './lib.ts';
 
 const isHere = process.platform === 'linux' && process.arch === 'x64';
 if (!isHere) console.log('# the VS Code of these suites runs on Linux x64 alone: skipped');
@@ -281,6 +281,44 @@ describe('a window of a headless Host', { skip: !isHere }, () => {
     await waitFor(() => world.processes().length === 0, 'everything to end');
     assert.equal(await isOpen(cdpPort), false);
     assert.deepEqual(fs.readdirSync(world.dir).filter((name) => !/\.log(\.1)?$|^key$/.test(name)), []);
+  });
+});
+
+// What Windows has: VS Code's own terminals. On Linux they are tried in bash and zsh; what VS Code hands on of a quick
+// command's output is often nothing, which is why terminals here are our own and only shown by VS Code.
+for (const shell of ['bash', 'zsh']) describe(`${shell} in a terminal of VS Code's own`, { skip: !isHere }, () => {
+  test('several lines, subshells and quick commands lose its end event, and still have their true exit code; what was lost is said', async () => {
+    const world = new World('i');
+    try {
+      const { args, env } = windowOptions();
+      const mcp = world.mcp({ args, env: { ...env, VSCODE_DEVTOOLS_TERMINALS: 'integration', VSCODE_DEVTOOLS_SHELL: `/bin/${shell}` } });
+      await mcp.initialize();
+      const cases: Array<[string, string, number]> = [
+        ['echo one; (exit 3)', 'one\n', 3], ['echo a\necho b\n(exit 4)', 'a\nb\n', 4], ['(cd /; pwd; exit 7)', '/\n', 7], ["cat <<'END'\nhere $x\nEND\nfalse", 'here $x\n', 1],
+        ['for i in 1 2 3\ndo\n  echo "n $i"\ndone', 'n 1\nn 2\nn 3\n', 0], ["sh -c 'exit 143'", '', 143], ['true', '', 0], ['sleep 1; echo slow; (exit 9)', 'slow\n', 9],
+      ];
+      let whole = 0;
+      for (const [command, output, exitCode] of cases) {
+        const result = await mcp.call('terminal_run', { command });
+        assert.deepEqual([result.status, result.exitCode], ['completed', exitCode], JSON.stringify(result));
+        if (result.advice === undefined) assert.equal(result.output, output, command); // the mark came among the output, so nothing is missing
+        else assert.match(String(result.advice), /did not hand on all/);
+        if (result.advice === undefined) whole++;
+      }
+      assert.ok(whole >= 1, 'of nothing was the output whole');
+      const asked = await mcp.call('terminal_run', { command: 'read answer; echo "got $answer"', timeout: 20_000 });
+      assert.equal(asked.status, 'waiting_for_input');
+      assert.equal((await mcp.call('terminal_input', { name: 'default', text: 'yes' })).exitCode, 0);
+      await mcp.call('terminal_run', { command: 'sleep 300', waitMode: 'background' });
+      const interrupted = await mcp.call('terminal_interrupt', {});
+      assert.deepEqual([interrupted.status, interrupted.exitCode], ['completed', 130]);
+      assert.equal((await mcp.call('terminal_run', { command: 'exit 5' })).exitCode, 5);
+      await mcp.call('terminal_run', { command: 'true' });
+      await mcp.call('terminal_close', { name: 'default' });
+      assert.deepEqual(held(await mcp.call('process_list')), [[], []]);
+    } finally {
+      await world.end();
+    }
   });
 });
 
