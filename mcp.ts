@@ -177,6 +177,8 @@ const ofSession = (properties: Record<string, Schema>, required: string[]): Sche
 const takes = (properties: Record<string, Schema>, required: string[] = []): Schema => ({ type: 'object', properties, ...(required.length && { required }), additionalProperties: false });
 const KILL_RESULT: Schema = result({ killed: { type: 'array', items: { type: 'integer' } }, failed: { type: 'array', items: { type: 'integer' } }, signalled: { type: 'array' } }, ['killed', 'failed']);
 
+const VALUE: Schema = { type: ['string', 'number', 'boolean', 'object', 'array', 'null'] };
+
 const DEBUG_QUEUED = ['continue', 'step', 'restart', 'breakpoint_set', 'breakpoint_remove', 'exception_break_on', 'evaluate', 'set_variable'];
 const DEBUG_SETTINGS = /^VSCODE_DEVTOOLS_(?:JS_DEBUG|DEBUGPY|RDBG|DLV|LLDB_DAP|DAP_LOG)$/;
 
@@ -211,8 +213,8 @@ export const TOOLS: readonly Tool[] = [
     description: 'Fallback where no tool helps: runs JavaScript in the Client (in a window: in the extension host), as the body of an async function with `vscode`, `payload` and `require`, and returns its value.',
     effect: 'exec',
     via: 'client',
-    input: takes({ code: { type: 'string', minLength: 1, maxLength: 1_000_000 }, payload: {} }, ['code']),
-    output: result({ pending: { type: 'boolean' }, value: {}, message: { type: 'string' } }, ['pending']),
+    input: takes({ code: { type: 'string', minLength: 1, maxLength: 1_000_000 }, payload: VALUE }, ['code']),
+    output: result({ pending: { type: 'boolean' }, value: VALUE, message: { type: 'string' } }, ['pending']),
     run: (args, run) => askClient('exec', args, run).catch((error) => {
       if (!(error instanceof RpcError) || error.code !== -32601) throw error;
       throw failure('E_REFUSED', 'code is not run here: this user has not allowed it. In VS Code: the user setting vscode-devtools.allowExec; for a headless Host: {"allowExec":true} in ~/.config/vscode-devtools/settings.json (mode 0600). Nothing was run');
@@ -397,7 +399,7 @@ export const TOOLS: readonly Tool[] = [
     effect: 'write',
     via: 'client',
     input: takes({ command: { type: 'string', minLength: 1, maxLength: 500 }, args: { type: 'array', maxItems: 20 } }, ['command']),
-    output: result({ command: { type: 'string' }, pending: { type: 'boolean' }, value: {}, message: { type: 'string' } }, ['command', 'pending']),
+    output: result({ command: { type: 'string' }, pending: { type: 'boolean' }, value: VALUE, message: { type: 'string' } }, ['command', 'pending']),
     lock: () => 'the window',
     run: (args, run) => askClient('command.execute', args, run),
     text: (body) => (body.message ? String(body.message) : body.value === null ? 'done' : JSON.stringify(body.value)),

@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { identify } from '../ledger.ts';
-import { World, body, kill, root, waitFor, type Json, type McpClient } from './lib.ts';
+import { World, body, held, kill, root, waitFor, type Json, type McpClient } from './lib.ts';
 
 let world: World;
 let mcp: McpClient;
@@ -34,7 +34,7 @@ const pidsOf = (role: string): number[] => world.processes().filter((one) => one
 function tagged(): number[] {
   return world.processes().filter(({ pid, role }) => {
     try {
-      return role === 'other' && /\0VSCODE_DEVTOOLS_TAG=t-/.test(`\0${fs.readFileSync(`/proc/${pid}/environ`, 'latin1')}`);
+      return role === 'other' && /\0VSCODE_DEVTOOLS_TAG=t-[0-9a-f]+-(?!window-)/.test(`\0${fs.readFileSync(`/proc/${pid}/environ`, 'latin1')}`);
     } catch {
       return false; // gone in between
     }
@@ -44,7 +44,7 @@ function tagged(): number[] {
 /** The processes that process_list names, orphans too. */
 async function known(client = mcp): Promise<{ active: Json[]; orphaned: Json[] }> {
   const all = await client.call('process_list');
-  return { active: list(all, 'active'), orphaned: list(all, 'orphaned') };
+  return { active: list(all, 'active').filter((one) => one.window === undefined), orphaned: list(all, 'orphaned') };
 }
 
 // A daemon as daemons are made: two forks and a session of its own, no parent, no terminal.
@@ -68,7 +68,7 @@ test('npm run dev: Node and the processes that it spawned are tracked, and end w
   let active: Json[] = [];
   const isComplete = (): boolean => [/npm run dev/, /node dev\.js/, /^sleep 301$/, /setInterval/].every((wanted) => active.some(({ commandLine }) => wanted.test(String(commandLine))));
   await waitFor(async () => (({ active } = await known()), isComplete()), 'all four');
-  const [entry] = list(body(await mcp.call('devtools_status'), 'ledger'), 'active');
+  const [entry] = held(await mcp.call('devtools_status'))[0];
   assert.equal(entry?.command, 'npm run dev');
   assert.ok(Number(body(entry, 'children').count) >= 4);
   const npm = active.find(({ commandLine }) => String(commandLine).startsWith('npm run dev'));
@@ -83,7 +83,7 @@ test('Multi-process build: all child processes are detected', async () => {
   write('build.sh', 'for i in 1 2 3 4 5; do sh -c "sleep 30$i" & done; wait\n');
   await run('sh build.sh', { waitMode: 'background' });
   await waitFor(async () => (await known()).active.filter(({ name }) => name === 'sleep').length === 5, 'five sleeps');
-  const [entry] = list(body(await mcp.call('terminal_list'), 'ledger'), 'active');
+  const [entry] = held(await mcp.call('terminal_list'))[0];
   assert.deepEqual([...(body(entry, 'children').names as string[])].sort(), ['sh', 'sleep']);
 });
 
@@ -144,7 +144,7 @@ test('Clean shutdown: closing a terminal ends all that was started there, daemon
   assert.ok((await known()).active.length >= 5);
   const closed = await mcp.call('terminal_close', { name: 'messy' });
   assert.equal(closed.closed, 'messy');
-  assert.deepEqual([list(body(closed, 'ledger'), 'active'), list(body(closed, 'ledger'), 'orphaned'), tagged()], [[], [], []]);
+  assert.deepEqual([held(closed)[0], list(body(closed, 'ledger'), 'orphaned'), tagged()], [[], [], []]);
 });
 
 test('Log integrity: events are in the log in order, with pid, start time and session; the summaries agree', async () => {
@@ -171,7 +171,7 @@ test('Log integrity: events are in the log in order, with pid, start time and se
 test('a daemon that double-forks and calls setsid is in the ledger, can be killed, and outlives its shell as an orphan', async () => {
   const result = await run(DAEMON, { name: 'd' });
   assert.deepEqual([result.status, result.exitCode], ['completed', 0]);
-  const [entry] = list(body(result, 'ledger'), 'active');
+  const [entry] = held(result)[0];
   assert.deepEqual(body(entry, 'children').count, 1, JSON.stringify(entry)); // in the very answer of the run
   const daemon = (await known()).active.find(({ name }) => String(name).startsWith('python'));
   assert.equal(daemon?.parentPid, 1);

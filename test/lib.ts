@@ -61,7 +61,7 @@ export class World {
         if (!fs.readFileSync(`/proc/${name}/environ`, 'latin1').includes(mine)) continue;
         const words = fs.readFileSync(`/proc/${name}/cmdline`, 'latin1').split('\0');
         const at = words.findIndex((word) => word.endsWith('bootstrap.js'));
-        if (words[0]) found.push({ pid: Number(name), role: at >= 0 ? String(words[at + 1]) : words.some((word) => word.endsWith('mcp.js')) ? 'mcp' : 'other' });
+        if (words[0]) found.push({ pid: Number(name), role: at >= 0 ? String(words[at + 1]) : words.includes('--type=extensionHost') ? 'client' : words.some((word) => word.endsWith('mcp.js')) ? 'mcp' : 'other' });
       } catch {
         // gone in between
       }

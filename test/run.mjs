@@ -1,5 +1,6 @@
 // test/run.mjs: bundles test/*.test.ts and runs them with node:test. `--fast` leaves out what needs peers or minutes
-// (*.slow.test.ts) and runs the files side by side: most of a test is waiting. Names on the command line choose files.
+// (*.slow.test.ts) and runs the files side by side: most of a test is waiting. Names on the command line choose files;
+// `--windows` runs of these only what is done once more in a window.
 // A process or file that a test leaves behind fails the run.
 
 import { spawn } from 'node:child_process';
@@ -14,6 +15,7 @@ const root = path.dirname(here);
 const out = path.join(root, '.cache', 'test');
 const fast = process.argv.includes('--fast');
 const chosen = process.argv.slice(2).filter((word) => !word.startsWith('-'));
+const windowsOnly = process.argv.includes('--windows'); // only the second pass of what was chosen
 const only = process.argv.filter((word) => word.startsWith('--test-name-pattern=')); // for who works on one test
 const esbuild = createRequire(import.meta.url)('esbuild');
 
@@ -43,9 +45,21 @@ const env = { ...process.env, VSCODE_DEVTOOLS_TEST_TAG: tag, VSCODE_DEVTOOLS_TES
 for (const name of ['VSCODE_DEVTOOLS_DIR', 'VSCODE_DEVTOOLS_FAULT', 'VSCODE_DEVTOOLS_IDLE_MS', 'NODE_TEST_CONTEXT']) delete env[name];
 const started = Date.now();
 // The time limit holds for a whole file as well, and the debugger's takes five minutes on a busy machine.
-const runner = spawn(process.execPath, ['--test', `--test-concurrency=${fast ? 8 : 1}`, '--test-timeout=1500000', '--test-reporter=spec', ...only, ...files.map((file) => path.join(out, file.replace(/\.ts$/, '.js')))], { stdio: 'inherit', env });
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => runner.kill('SIGKILL')); // then the sweep below
-const code = await new Promise((resolve) => runner.on('exit', (exit, signal) => resolve(signal ? 1 : exit)));
+let runner;
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => runner?.kill('SIGKILL')); // then the sweep below
+
+function run(chosenFiles, words, more = {}) {
+  runner = spawn(process.execPath, ['--test', `--test-concurrency=${fast ? 8 : 1}`, '--test-timeout=1500000', '--test-reporter=spec', ...words, ...chosenFiles.map((file) => path.join(out, file.replace(/\.ts$/, '.js')))], { stdio: 'inherit', env: { ...env, ...more } });
+  return new Promise((resolve) => runner.on('exit', (exit, signal) => resolve(signal ? 1 : exit)));
+}
+let code = windowsOnly ? 0 : await run(files, only);
+// Debugger and ledger once more, with a window as the Client. What concerns the Host's own files alone is not repeated.
+const again = files.filter((file) => /^(debug|ledger)\.slow\./.test(file));
+if (again.length && process.platform === 'linux' && process.arch === 'x64' && (windowsOnly || !chosen.length)) {
+  console.log('# again, in a window:');
+  const words = only.length ? only : ['--test-name-pattern=/^(?!kill -9 of the Host|the steps of a ledger write)/'];
+  code = (await run(again, words, { VSCODE_DEVTOOLS_TEST_WINDOWS: '1' })) || code;
+}
 
 // Only Linux tells whose child a process without parents was.
 const left = (fs.existsSync('/proc') ? fs.readdirSync('/proc') : []).filter((pid) => /^\d+$/.test(pid)).filter((pid) => {
