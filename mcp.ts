@@ -177,7 +177,7 @@ const ofSession = (properties: Record<string, Schema>, required: string[]): Sche
 const takes = (properties: Record<string, Schema>, required: string[] = []): Schema => ({ type: 'object', properties, ...(required.length && { required }), additionalProperties: false });
 const KILL_RESULT: Schema = result({ killed: { type: 'array', items: { type: 'integer' } }, failed: { type: 'array', items: { type: 'integer' } }, signalled: { type: 'array' } }, ['killed', 'failed']);
 
-const VALUE: Schema = { type: ['string', 'number', 'boolean', 'object', 'array', 'null'] };
+const VALUE: Schema = { anyOf: (['string', 'number', 'boolean', 'object', 'array', 'null'] as const).map((type) => ({ type })) };
 
 const DEBUG_QUEUED = ['continue', 'step', 'restart', 'breakpoint_set', 'breakpoint_remove', 'exception_break_on', 'evaluate', 'set_variable'];
 const DEBUG_SETTINGS = /^VSCODE_DEVTOOLS_(?:JS_DEBUG|DEBUGPY|RDBG|DLV|LLDB_DAP|DAP_LOG)$/;
