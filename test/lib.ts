@@ -58,10 +58,12 @@ export class World {
     for (const name of fs.readdirSync('/proc')) {
       if (!/^\d+$/.test(name) || Number(name) === process.pid) continue;
       try {
-        if (!fs.readFileSync(`/proc/${name}/environ`, 'latin1').includes(mine)) continue;
+        const environment = fs.readFileSync(`/proc/${name}/environ`, 'latin1');
+        if (!environment.includes(mine)) continue;
+        const ofWindow = /VSCODE_DEVTOOLS_TAG=t-[0-9a-f]+-window-/.test(environment);
         const words = fs.readFileSync(`/proc/${name}/cmdline`, 'latin1').split('\0');
         const at = words.findIndex((word) => word.endsWith('bootstrap.js'));
-        if (words[0]) found.push({ pid: Number(name), role: at >= 0 ? String(words[at + 1]) : words.includes('--type=extensionHost') ? 'client' : words.some((word) => word.endsWith('mcp.js')) ? 'mcp' : 'other' });
+        if (words[0]) found.push({ pid: Number(name), role: at >= 0 ? String(words[at + 1]) : words.includes('--type=extensionHost') ? 'client' : ofWindow ? 'window' : words.some((word) => word.endsWith('mcp.js')) ? 'mcp' : 'other' });
       } catch {
         // gone in between
       }

@@ -53,12 +53,12 @@ function run(chosenFiles, words, more = {}) {
   return new Promise((resolve) => runner.on('exit', (exit, signal) => resolve(signal ? 1 : exit)));
 }
 let code = windowsOnly ? 0 : await run(files, only);
-// Debugger and ledger once more, with a window as the Client. What concerns the Host's own files alone is not repeated.
-const again = files.filter((file) => /^(debug|ledger)\.slow\./.test(file));
-if (again.length && process.platform === 'linux' && process.arch === 'x64' && (windowsOnly || !chosen.length)) {
-  console.log('# again, in a window:');
-  const words = only.length ? only : ['--test-name-pattern=/^(?!kill -9 of the Host|the steps of a ledger write)/'];
-  code = (await run(again, words, { VSCODE_DEVTOOLS_TEST_WINDOWS: '1' })) || code;
+// Debugger and ledger once more, with a window as the Client; what concerns the Host's own files alone is not repeated.
+const AGAIN = { 'debug.slow.': [], 'ledger.slow.': ['--test-name-pattern=/^(npm run dev|Nested spawning|Clean shutdown|a daemon that drops|process_kill of a shell|kill of pid 1|bad input|MCP restarted|the Host dies)/'] };
+for (const [name, words] of Object.entries(process.platform === 'linux' && process.arch === 'x64' && (windowsOnly || !chosen.length) ? AGAIN : {})) {
+  const again = files.filter((file) => file.startsWith(name));
+  if (again.length) console.log(`# ${name.slice(0, -1)} again, in a window:`);
+  if (again.length) code = (await run(again, only.length ? only : words, { VSCODE_DEVTOOLS_TEST_WINDOWS: '1' })) || code;
 }
 
 // Only Linux tells whose child a process without parents was.
