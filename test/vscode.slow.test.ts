@@ -6,6 +6,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { connect, pipeName, pipePath, readKey } from '../bootstrap.js';
 import { McpClient, Page, UserWindow, World, body, changedCopy, drive, held, kill, root, serverFile, vscode, waitFor, windowOptions, writeDriver, type Json } from './lib.ts';
 
 const isHere = process.platform === 'linux' && process.arch === 'x64';
@@ -127,6 +128,9 @@ describe('a window of a headless Host', { skip: !isHere }, () => {
     const unknown = body(await mcp.call('window_command', { command: 'form.greeet' }), 'error');
     assert.equal(unknown.code, 'E_NO_COMMAND');
     assert.match(String(unknown.message), /form\.greet/);
+    const pipe = await connect(pipePath(world.dir, pipeName('client', folder)), { as: 'test', key: readKey(world.dir) });
+    assert.deepEqual(await pipe.call('command.list', { filter: 'form.gr' }), { commands: ['form.greet'] });
+    pipe.close('asked');
     const failed = body(await mcp.call('window_command', { command: 'form.greet', args: ['nobody'] }), 'error');
     assert.deepEqual([failed.code, /nobody is there/.test(String(failed.message))], ['E_COMMAND', true]);
   });
@@ -451,6 +455,7 @@ describe('VS Code as the Host', { skip: !isHere }, () => {
     assert.deepEqual([run.output, run.exitCode], ['from the client\n', 7]);
     const client = await Page.open(windowIn(world.dir).cdpPort);
     assert.match(String(await client.evaluate('document.title')), /^\[Extension Development Host\] /);
+    await waitFor(async () => /\nfrom the client/.test(String(await client.evaluate(`window.driver.getTerminalBuffer('.terminal-wrapper.active').then((rows) => rows.join('\\n'))`))), 'the output to be shown');
     await client.picture('client-of-vscode');
     client.close();
     assert.equal((await clientOf(mcp)).mode, 'vscode');
@@ -467,6 +472,32 @@ describe('VS Code as the Host', { skip: !isHere }, () => {
     const error = body(await other.call('terminal_run', { command: 'echo no' }), 'error');
     await other.close();
     assert.deepEqual([error.code, error.owner], ['E_OTHER_WORKSPACE', world.workspace]);
+  });
+
+  test('a second window of the user stands by, and the first stays the Host', async () => {
+    const second = new UserWindow(world, 'second');
+    try {
+      second.install(vsix());
+      const other = await second.open();
+      await waitFor(() => /this window stands by: another Host answers/.test(second.log()), 'the second window to stand by', 30_000);
+      await waitFor(async () => /Devtools: standing by/.test(String(await other.evaluate('document.querySelector(".statusbar").innerText'))), 'its status bar');
+      await other.picture('bystander');
+      assert.equal(body(await mcp.call('devtools_status'), 'host').mode, 'vscode');
+      assert.equal((await mcp.call('terminal_run', { command: 'echo undisturbed' })).output, 'undisturbed\n');
+    } finally {
+      await second.close();
+    }
+  });
+
+  test("a program is debugged on the user's own node, not on VS Code's", async () => {
+    fs.writeFileSync(path.join(world.workspace, 'who.js'), 'console.log(process.execPath);\n');
+    const debugging = world.mcp({ env: { VSCODE_DEVTOOLS_JS_DEBUG: JS_DEBUG } });
+    await debugging.initialize();
+    const ended = await debugging.call('debug_start', { program: 'who.js' });
+    assert.deepEqual([ended.state, ended.exitCode], ['TERMINATED', 0], JSON.stringify(ended));
+    const mine = spawnSync('node', ['-p', 'process.execPath'], { encoding: 'utf8' }).stdout.trim();
+    assert.ok(String(ended.output).includes(mine) && mine !== vscode.node, `${String(ended.output)} ${mine}`);
+    await debugging.close();
   });
 
   test('VS Code starts the MCP server by itself: no mcp.json, no node on PATH', async () => {
