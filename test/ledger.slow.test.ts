@@ -121,8 +121,8 @@ test('Session persistence: what a crashed predecessor left is found as orphaned,
 test('what a crashed predecessor left is ended at once where VSCODE_DEVTOOLS_ORPHANS says so', async () => {
   await run('sleep 314', { waitMode: 'background', name: 'lost' });
   const [sleep] = (await known()).active.filter(({ commandLine }) => commandLine === 'sleep 314');
+  await mcp.close(); // first: it would start another Host, with its own setting
   for (const role of ['client', 'host']) for (const pid of pidsOf(role)) kill(pid, 'SIGKILL');
-  await mcp.close();
   mcp = await server({ VSCODE_DEVTOOLS_ORPHANS: 'end' });
   await waitFor(async () => (await known()).orphaned.length === 0 && (await identify(Number(sleep?.pid))) === undefined, 'the orphan to be ended');
   assert.ok(events().some(({ event, pid }) => event === 'killed' && pid === sleep?.pid));
