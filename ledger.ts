@@ -700,8 +700,8 @@ export class Ledger {
       const owner = this.owners.get(id) ?? { id, name, command: '', since: Date.now(), state: 'held' as const };
       this.owners.set(id, Object.assign(owner, { name, command: clip(command), ...(shell && { shell }), state: 'held' as const })); // the same object: a report may be under way with it
     }
-    const isFirst = !this.settled;
-    this.settled = true;
+    const isFirst = kind === 'terminal' && !this.settled; // before it is known which terminals a Client holds nothing is called orphaned
+    this.settled ||= kind === 'terminal';
     this.isDirty = true;
     await this.look(isFirst && this.size > 0); // the first one also finds what a predecessor started and never recorded
     const lost = [...this.owners.values()].filter((owner) => kindOf(owner.id) === kind && owner.state === 'held' && !this.spokenOf.has(owner.id) && !held.some(({ id }) => id === owner.id));
