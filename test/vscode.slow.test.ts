@@ -407,8 +407,9 @@ describe('a broken user interface', { skip: !isHere }, () => {
       const page = await Page.open(windowIn(world.dir).cdpPort);
       await waitFor(async () => {
         await page.press('9');
-        return JSON.stringify(await drive(world.home, 'return seen')) === '["failed"]';
+        return JSON.stringify(await drive(world.home, 'return seen')).includes('failed'); // each press counts
       }, 'the key that is bound where it is not loaded', 20_000);
+      assert.deepEqual(await drive(world.home, 'return seen.filter((name) => name !== "failed")'), []);
       page.close();
     } finally {
       await world.end();
