@@ -1936,7 +1936,11 @@ async function leaveWindow(role: Role, editor: typeof Vscode | undefined): Promi
     const giveUpAt = performance.now() + CLOSE_MS;
     while (!isOurs && isAlive(one) && performance.now() < giveUpAt) await new Promise((resolve) => setTimeout(resolve, 20));
   }
-  for (const one of [dir, record.temporary]) if (typeof one === 'string' && one.includes(role.order.id)) fs.rmSync(one, { recursive: true, force: true });
+  try {
+    for (const one of [dir, record.temporary]) if (typeof one === 'string' && one.includes(role.order.id)) fs.rmSync(one, { recursive: true, force: true });
+  } catch {
+    // what has just been killed is still writing there: the next Host removes it
+  }
 }
 
 // -------------------------------------------------------------------------------------------------------- the panel

@@ -366,8 +366,13 @@ const isExtension = (dir: string): boolean => {
 };
 
 function removeWindow(runtime: string, { id, temporary }: { id: string; temporary: string }): void {
-  const dir = windowDir(runtime, id);
-  for (const one of [dir, ...(path.basename(temporary) === `vdt-${id}` ? [temporary] : [])]) fs.rmSync(one, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 }); // what has just been killed may still be writing
+  for (const one of [windowDir(runtime, id), ...(path.basename(temporary) === `vdt-${id}` ? [temporary] : [])]) {
+    try {
+      fs.rmSync(one, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 }); // what has just been killed may still be writing
+    } catch {
+      // It still is: no reason to fail what closed the window. The next Host removes it.
+    }
+  }
 }
 
 function freePort(): Promise<number> {
