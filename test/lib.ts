@@ -439,7 +439,7 @@ export function held(result: Json): [Json[], Json[]] {
 }
 
 /** Waits until something is true: looks again every few milliseconds, up to a deadline. */
-export async function waitFor(isTrue: () => unknown, what: string, ms = 10_000): Promise<void> {
+export async function waitFor(isTrue: () => unknown, what: string, ms = 30_000): Promise<void> {
   const deadline = performance.now() + ms;
   while (!(await isTrue())) {
     if (performance.now() > deadline) throw new Error(`waited ${ms} ms for ${what}`);
