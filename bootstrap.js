@@ -25,6 +25,7 @@ const fs = require('node:fs');
 const net = require('node:net');
 const os = require('node:os');
 const path = require('node:path');
+const vm = require('node:vm');
 
 // ---------------------------------------------------------------------------------------------------------- limits
 
@@ -50,6 +51,7 @@ const OWN_NAME_MS = 2000; // how often a claimed name is checked to be still our
 const ADOPT_MS = 10_000; // a Client that no Host holds for this long ends itself
 const IDLE_MS = 30 * 60_000; // a headless Host that nobody has used for this long ends itself
 const START_MS = 15_000; // a role says that it is ready within this
+const PATTERN_MS = 1000; // a user's regular expression takes no longer
 const STOP_MS = 8000; // what a role may take to clean up before the process ends all the same
 
 const WINDOWS = process.platform === 'win32';
@@ -321,6 +323,18 @@ function messageProblem(value) {
   if (value.method === undefined && !('id' in value)) return 'a response has an id';
   if (value.params !== undefined && !isObject(value.params)) return 'params must be an object';
   return '';
+}
+
+/** Lines that match; a pattern that takes too long is cut, so that it cannot hold the process.
+ * @param {readonly string[]} lines @param {unknown} pattern @returns {readonly string[]} */
+function matchingLines(lines, pattern) {
+  if (pattern === undefined) return lines;
+  try {
+    const expression = new RegExp(String(pattern));
+    return vm.runInNewContext('lines.filter((line) => expression.test(line))', { lines, expression }, { timeout: PATTERN_MS });
+  } catch (error) {
+    throw failure('E_ARGUMENTS', error instanceof SyntaxError ? `pattern is no regular expression: ${error.message}` : `pattern: ${messageOf(error)}. Use a simpler one`);
+  }
 }
 
 // -------------------------------------------------------------------------------------------------- one connection
@@ -1172,7 +1186,7 @@ module.exports = {
   PROTOCOL, VERSION, LINE_CAP, UNSENT_CAP,
   RpcError, failure, errorName, messageOf, step,
   runtimeDir, privateDir, openPrivate, writePrivate, readKey, devtoolsDir, shortHash, openLog, plainEnv, runtimeEnv,
-  LineReader, isObject, isId, isTooLong, parseLine, messageProblem, deadline,
+  LineReader, isObject, isId, isTooLong, parseLine, messageProblem, deadline, matchingLines,
   Peer, Call, accept, connect, claim, isListening, listen, pipePath, pipeName, tagPrefix, serve, startRole,
   activate, deactivate,
 };

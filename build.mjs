@@ -11,7 +11,7 @@
 import { spawnSync } from 'node:child_process';
 import crypto from 'node:crypto';
 import fs from 'node:fs';
-import { createRequire } from 'node:module';
+import { createRequire, isBuiltin } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import zlib from 'node:zlib';
@@ -20,11 +20,16 @@ const root = path.dirname(fileURLToPath(import.meta.url));
 const require = createRequire(import.meta.url);
 const MODEL_TEXT_CAP = 28 * 1024; // what a model reads of all tools together
 
+// The one dependency: all of it that is used, without its two optional native helpers.
+const WS = ['wrapper.mjs', 'lib/buffer-util.js', 'lib/constants.js', 'lib/event-target.js', 'lib/extension.js', 'lib/limiter.js', 'lib/permessage-deflate.js', 'lib/receiver.js', 'lib/sender.js', 'lib/stream.js', 'lib/subprotocol.js', 'lib/validation.js', 'lib/websocket-server.js', 'lib/websocket.js'].map((file) => `node_modules/ws/${file}`);
+const WITHOUT_NATIVE = { 'process.env.WS_NO_BUFFER_UTIL': '"1"', 'process.env.WS_NO_UTF_8_VALIDATE': '"1"' };
+
 const BUNDLES = {
   mcp: ['mcp.ts'],
   host: ['host.ts', 'ledger.ts'],
   client: ['client.ts'],
   debug: ['debug.ts'],
+  cdp: ['cdp.ts', ...WS],
   gui: ['gui.ts'],
 };
 
@@ -49,14 +54,14 @@ async function build() {
   for (const [role, allowed] of Object.entries(BUNDLES)) {
     const { metafile, outputFiles } = await esbuild.build({
       absWorkingDir: root, entryPoints: [`${role}.ts`], outdir: 'dist', bundle: true, platform: 'node', format: 'cjs', target: 'node20',
-      sourcemap: 'linked', minify: false, charset: 'utf8', metafile: true, write: false, logLevel: 'warning', external: ['vscode'], plugins: [bootstrapPlugin],
+      sourcemap: 'linked', minify: false, charset: 'utf8', metafile: true, write: false, logLevel: 'warning', external: ['vscode'], define: WITHOUT_NATIVE, plugins: [bootstrapPlugin],
       banner: role === 'mcp' ? { js: '#!/usr/bin/env node' } : {},
     });
     const inputs = Object.keys(metafile.inputs).sort();
     for (const input of inputs) if (!allowed.includes(input)) problems.push(`dist/${role}.js: ${input} is not on the allow-list`);
     for (const input of allowed) if (!inputs.includes(input)) problems.push(`dist/${role}.js: ${input} is on the allow-list and not used`);
     const imports = Object.values(metafile.outputs).flatMap((output) => output.imports).filter((one) => one.external).map((one) => one.path);
-    for (const one of imports) if (!one.startsWith('node:') && one !== '../bootstrap.js') problems.push(`dist/${role}.js: requires ${one}`);
+    for (const one of imports) if (!isBuiltin(one) && one !== '../bootstrap.js') problems.push(`dist/${role}.js: requires ${one}`);
     if (!problems.length) for (const { path: file, contents } of outputFiles) replace(file, contents);
   }
   return problems;

@@ -20,7 +20,7 @@ import { StringDecoder } from 'node:string_decoder';
 import vm from 'node:vm';
 import type * as Vscode from 'vscode';
 import {
-  PROTOCOL, VERSION, deadline, devtoolsDir, failure, isObject, messageOf, openPrivate, plainEnv, privateDir, tagPrefix, writePrivate, type IncomingCall, type Role,
+  PROTOCOL, VERSION, deadline, devtoolsDir, failure, isObject, matchingLines, messageOf, openPrivate, plainEnv, privateDir, tagPrefix, writePrivate, type IncomingCall, type Role,
 } from './bootstrap.js';
 
 // ---------------------------------------------------------------------------------------------------------- limits
@@ -48,7 +48,6 @@ const TIMEOUT_CAP = 24 * 3_600_000;
 const COMMAND_MS = 10_000; // a VS Code command comes back within this, or is said to be under way
 const EXEC_MS = 10_000; // the same for code,
 const EXEC_SYNC_MS = 2500; // of which no more without a pause: meanwhile the extension host hears nothing
-const PATTERN_MS = 1000;
 const CHANNEL_TAIL = 4 * 1024 * 1024; // bytes of a channel that are looked at
 const LISTED_CAP = 500;
 const ANSWER_CAP = 32 * 1024; // characters of an answer's lists and values
@@ -1902,22 +1901,6 @@ function readEnd(file: string): string {
     throw failure('E_NO_CHANNEL', `${file} cannot be read: ${messageOf(error)}`);
   } finally {
     if (fd !== undefined) fs.closeSync(fd);
-  }
-}
-
-/** Lines that match; a pattern that takes too long is cut, so that it cannot hold the extension host. */
-export function matchingLines(lines: readonly string[], pattern: unknown): readonly string[] {
-  if (pattern === undefined) return lines;
-  let expression;
-  try {
-    expression = new RegExp(String(pattern));
-  } catch (error) {
-    throw failure('E_ARGUMENTS', `pattern is no regular expression: ${messageOf(error)}`);
-  }
-  try {
-    return vm.runInNewContext('lines.filter((line) => expression.test(line))', { lines, expression }, { timeout: PATTERN_MS }) as string[]; // what the code before it says
-  } catch (error) {
-    throw failure('E_ARGUMENTS', `pattern: ${messageOf(error)}. Use a simpler one`);
   }
 }
 

@@ -234,6 +234,7 @@ export function windowUrl({ workspace, token, port }: Opening, developed: string
 const WINDOW_SETTINGS = {
   'window.dialogStyle': 'custom', 'window.titleBarStyle': 'custom', 'files.simpleDialog.enable': true, 'window.restoreWindows': 'none', 'window.newWindowDimensions': 'default', 'workbench.startupEditor': 'none', 'workbench.tips.enabled': false,
   'workbench.secondarySideBar.defaultVisibility': 'hidden', 'security.workspace.trust.enabled': false, 'telemetry.telemetryLevel': 'off', 'update.mode': 'none', 'extensions.autoUpdate': false, 'extensions.autoCheckUpdates': false, 'extensions.ignoreRecommendations': true, 'extensions.showRecommendationsOnlyOnDemand': true, 'workbench.enableExperiments': false,
+  'remote.autoForwardPorts': false, 'terminal.integrated.gpuAcceleration': 'off', // what is drawn on a canvas cannot be read
 };
 
 // -------------------------------------------------------------------------------------------------------- a window

@@ -20,6 +20,7 @@ import {
   LINE_CAP, LineReader, PROTOCOL, RpcError, VERSION, connect, deadline, devtoolsDir, errorName, failure, isId, isObject, isTooLong, messageOf,
   messageProblem, openPrivate, parseLine, pipePath, privateDir, readKey, runtimeDir, shortHash, startRole, step, type Cancellation, type Connection, type Handler,
 } from './bootstrap.js';
+import type * as Cdp from './cdp.ts';
 
 // ---------------------------------------------------------------------------------------------------------- limits
 
@@ -179,6 +180,14 @@ const KILL_RESULT: Schema = result({ killed: { type: 'array', items: { type: 'in
 
 const VALUE: Schema = { anyOf: (['string', 'number', 'boolean', 'object', 'array', 'null'] as const).map((type) => ({ type })) };
 
+const UID: Schema = { type: 'string', minLength: 2, maxLength: 16, description: 'A node, from window_snapshot.' };
+const NODE_TEXT: Schema = { type: 'string', minLength: 1, maxLength: 500, description: 'A node by what it says, instead of uid.' };
+const CURSOR: Schema = { type: 'integer', minimum: 0, description: 'Of the last answer.' };
+const PATTERN: Schema = { type: 'string', minLength: 1, maxLength: 1000, description: 'A regular expression.' };
+const DIALOG: Schema = { type: 'object', properties: { type: { type: 'string' }, message: { type: 'string' } } };
+const ACTION_RESULT: Schema = result({ done: { type: 'string' }, changes: { type: 'string' }, settled: { type: 'boolean' }, focus: { type: 'string' }, reloaded: { type: 'boolean' }, dialog: DIALOG, value: { type: 'string' }, message: { type: 'string' } }, ['done', 'changes', 'settled']);
+const ENTRIES_RESULT: Schema = result({ lines: { type: 'array', items: { type: 'string' } }, cursor: { type: 'integer' }, more: { type: 'integer' }, request: { type: 'object' } }, ['lines', 'cursor']);
+
 const DEBUG_QUEUED = ['continue', 'step', 'restart', 'breakpoint_set', 'breakpoint_remove', 'exception_break_on', 'evaluate', 'set_variable'];
 const DEBUG_SETTINGS = /^VSCODE_DEVTOOLS_(?:JS_DEBUG|DEBUGPY|RDBG|DLV|LLDB_DAP|DAP_LOG)$/;
 
@@ -217,7 +226,7 @@ export const TOOLS: readonly Tool[] = [
     output: result({ pending: { type: 'boolean' }, value: VALUE, message: { type: 'string' } }, ['pending']),
     run: (args, run) => askClient('exec', args, run).catch((error) => {
       if (!(error instanceof RpcError) || error.code !== -32601) throw error;
-      throw failure('E_REFUSED', 'code is not run here: this user has not allowed it. In VS Code: the user setting vscode-devtools.allowExec; for a headless Host: {"allowExec":true} in ~/.config/vscode-devtools/settings.json (mode 0600). Nothing was run');
+      throw refusedExec();
     }),
     text: (body) => (body.message ? String(body.message) : JSON.stringify(body.value)),
   },
@@ -404,6 +413,19 @@ export const TOOLS: readonly Tool[] = [
     run: (args, run) => askClient('command.execute', args, run),
     text: (body) => (body.message ? String(body.message) : body.value === null ? 'done' : JSON.stringify(body.value)),
   },
+  windowTool('list', 'Targets of the window', 'Lists what is in the window: workbench, webviews (by title), workers, with ids for `target`.', 'read', takes({}), result({ targets: { type: 'array', items: { type: 'object' } }, dialog: DIALOG }, ['targets']), (body) => rows(body.targets, (one) => `${String(one.id)} ${String(one.kind)} ${JSON.stringify(one.title)} ${String(one.url)}`)),
+  windowTool('snapshot', 'Look at the window', 'Shows the window as text, webviews, editors and terminals too: a line a node, `uid role "name" states = "value"`. Uids stay valid while a node lives. `within` shows a part (uid or text), `find` only what says a text.', 'read', takes({ within: { type: 'string', minLength: 1, maxLength: 500 }, find: { type: 'string', minLength: 1, maxLength: 500 }, depth: { type: 'integer', minimum: 0, maximum: 100 }, verbose: { type: 'boolean', description: 'Everything, unshortened.' } }), result({ snapshot: { type: 'string' }, title: { type: 'string' }, found: { type: 'integer' }, left: { type: 'integer' }, notes: { type: 'array', items: { type: 'string' } }, dialog: DIALOG, message: { type: 'string' } }, ['snapshot']), (body) => [body.snapshot, body.message].filter(Boolean).join('\n')),
+  windowTool('click', 'Click', 'Clicks a node when it is in view, enabled and not covered, waits until the window has settled, and says what has changed.', 'write', takes({ uid: UID, text: NODE_TEXT, button: { type: 'string', enum: ['left', 'right', 'middle'], default: 'left' }, count: { type: 'integer', minimum: 1, maximum: 3, default: 1, description: '2: a double click.' }, modifiers: { type: 'array', maxItems: 4, items: { type: 'string', enum: ['Control', 'Shift', 'Alt', 'Meta'] } } }), ACTION_RESULT),
+  windowTool('hover', 'Hover', 'Rests the mouse on a node, and says what shows itself.', 'write', takes({ uid: UID, text: NODE_TEXT }), ACTION_RESULT),
+  windowTool('drag', 'Drag', 'Drags a node onto another (uids, or texts).', 'write', takes({ from: { type: 'string', minLength: 1, maxLength: 500 }, to: { type: 'string', minLength: 1, maxLength: 500 } }, ['from', 'to']), ACTION_RESULT),
+  windowTool('scroll', 'Scroll', 'Scrolls at a node, or in the middle, by pixels; a uid alone is brought into view.', 'write', takes({ uid: UID, dx: { type: 'number', minimum: -100_000, maximum: 100_000 }, dy: { type: 'number', minimum: -100_000, maximum: 100_000 } }), ACTION_RESULT),
+  windowTool('type', 'Type', 'Types text into a node (or where the focus is): fields, editors; a combo box takes an option, a check box "true" or "false". `clear` empties it first, `submit` presses Enter.', 'write', takes({ text: { type: 'string', maxLength: 100_000 }, uid: UID, clear: { type: 'boolean', default: false }, submit: { type: 'boolean', default: false } }, ['text']), ACTION_RESULT),
+  windowTool('press_key', 'Press keys', 'Presses keys or chords, such as "Enter", "Control+Shift+P", "Control+K Control+S".', 'write', takes({ keys: { type: 'string', minLength: 1, maxLength: 500 } }, ['keys']), ACTION_RESULT),
+  windowTool('screenshot', 'Picture of the window', 'Takes a picture of the window or of a node; the full size is in `file`.', 'read', takes({ uid: UID, format: { type: 'string', enum: ['png', 'jpeg'], default: 'png' }, full: { type: 'boolean', default: false, description: 'Not scaled down.' } }), result({ file: { type: 'string' }, width: { type: 'integer' }, height: { type: 'integer' }, scale: { type: 'number' } }, ['file', 'width', 'height']), (body) => `${String(body.file)} (${String(body.width)} x ${String(body.height)})`),
+  windowTool('wait_for', 'Wait for the window', 'Waits until a text appears, a node (uid) can be used, or, with `gone` (a text, or true with text or uid), until it is not there any more; timeout in seconds.', 'read', takes({ text: { type: 'string', minLength: 1, maxLength: 500 }, gone: { anyOf: [{ type: 'string' }, { type: 'boolean' }] }, uid: UID, timeout: { ...SECONDS, default: 10 } }), result({ found: { type: 'boolean' }, waitedMs: { type: 'integer' }, node: { type: 'string' }, message: { type: 'string' } }, ['found', 'waitedMs']), (body) => (body.found === true ? `there after ${String(body.waitedMs)} ms ${String(body.node ?? '')}`.trim() : String(body.message))),
+  windowTool('console', 'Console of the window', 'Shows what workbench, webviews and workers have written to their consoles.', 'read', takes({ cursor: CURSOR, level: { type: 'string', enum: ['debug', 'info', 'warning', 'error'], description: 'The least that counts.' }, pattern: PATTERN }), ENTRIES_RESULT, entriesText),
+  windowTool('network', 'Network of the window', 'Lists what the window has requested since the first window tool; with `id` one request with its headers and body.', 'read', takes({ cursor: CURSOR, pattern: PATTERN, id: { type: 'string', minLength: 1, maxLength: 20 } }), ENTRIES_RESULT, entriesText),
+  windowTool('evaluate', 'Evaluate in the window', "Evaluates JavaScript in the page of the workbench, or of a `target` of window_list (id or a webview's title).", 'exec', takes({ expression: { type: 'string', minLength: 1, maxLength: 1_000_000 }, target: { type: 'string', minLength: 1, maxLength: 200 } }, ['expression']), result({ value: VALUE, truncated: { type: 'boolean' }, message: { type: 'string' } }, ['value']), (body) => String(body.message ?? JSON.stringify(body.value))),
   debugTool('start', 'Debug a program', 'Starts a program under a debugger and answers once: when it is stopped (where and why), has ended (exit code and output), or still runs after the timeout (seconds). Node children, workers and forks become children of the session.', 'spawn', takes({
     language: { ...LANGUAGE, default: 'nodejs' }, adapter: { type: 'string', description: 'An adapter by name or path, instead of the one that is found.' }, program: { type: 'string', minLength: 1 }, args: { type: 'array', items: { type: 'string' }, maxItems: 1000 },
     cwd: { type: 'string' }, env: { type: 'object' }, stopOnEntry: { type: 'boolean' }, breakpoints: BREAKPOINTS, exceptions: EXCEPTIONS, session: { type: 'string', minLength: 1, maxLength: 64, description: 'A name for it.' },
@@ -434,6 +456,43 @@ export const TOOLS: readonly Tool[] = [
   debugTool('events', 'Debug events', 'Lists what happened without a stop: modules, threads, children, breakpoints that were bound. `cursor` of the last answer goes on from there.', 'read', takes({ session: SESSION, cursor: { type: 'integer', minimum: 0 }, kinds: { type: 'array', items: { type: 'string', enum: ['thread', 'module', 'process', 'child', 'breakpoint', 'stopped'] } } }), ofSession({ events: { type: 'array', items: { type: 'object' } }, cursor: { type: 'integer' } }, ['events', 'cursor'])),
   debugTool('output', 'Output of a debugged program', 'Shows what the program printed, from `cursor` on; stream "console" has the messages of debugger and log breakpoints.', 'read', takes({ session: SESSION, cursor: { type: 'integer', minimum: 0 }, stream: { type: 'string', enum: ['stdout', 'stderr', 'console'] } }), ofSession({ output: { type: 'string' }, cursor: { type: 'integer' } }, ['output', 'cursor'])),
 ];
+
+// ---- the window
+
+/** A row of the window: cdp.ts does it, and is loaded when the first is called. */
+function windowTool(verb: string, title: string, description: string, effect: Tool['effect'], input: Schema, output: Schema, text: Tool['text'] = actionText): Tool {
+  return { name: `window_${verb}`, title, description, effect, via: 'cdp', input, output, run: (args, run) => askWindow(verb, args, run), text, ...(effect === 'write' && { lock: () => 'the window' }), ...(verb === 'type' && { auditArgs: (args: Json) => ({ ...args, text: `(${String(args.text).length} characters)` }) }) };
+}
+
+async function askWindow(verb: string, args: Json, run: Run): Promise<Json> {
+  if (verb === 'evaluate') await checkExec(run);
+  const window = await windowLink(run);
+  const { VERBS } = windowBundle();
+  const work = VERBS[verb];
+  if (!work) throw failure('E_INTERNAL', `cdp.ts has no ${verb}`);
+  return work({ window, args, signal: run.signal, pictures: path.join(workspaceFiles(), 'logs'), progress: run.progress });
+}
+
+/** cdp.ts, in a bundle of its own: a server that is asked for no window need not load a WebSocket. */
+const windowBundle = (): typeof Cdp => require(path.join(__dirname, 'cdp.js')) as typeof Cdp; // what build.mjs makes of it
+
+/** Code runs in the window only where the user has allowed it: the Host knows. */
+async function checkExec(run: Run): Promise<void> {
+  const { powers } = await hostStatus(run);
+  if (!isObject(powers) || powers.exec !== true) throw refusedExec();
+}
+
+const refusedExec = (): Error => failure('E_REFUSED', 'code is not run here: this user has not allowed it. In VS Code: the user setting vscode-devtools.allowExec; for a headless Host: {"allowExec":true} in ~/.config/vscode-devtools/settings.json (mode 0600). Nothing was run');
+
+/** What an action did and what came of it. */
+function actionText({ done, changes, focus, message, value }: Json): string {
+  return [done, value === undefined ? '' : `its value: ${String(value)}`, changes || 'nothing else has changed', focus && `focus: ${String(focus)}`, message].filter(Boolean).join('\n');
+}
+
+function entriesText({ lines, more, request }: Json): string {
+  if (isObject(request)) return JSON.stringify(request, null, 1);
+  return `${more ? `[${String(more)} earlier ones: use pattern]\n` : ''}${Array.isArray(lines) && lines.length ? lines.join('\n') : 'nothing'}`;
+}
 
 // ---- debugging
 
@@ -741,7 +800,7 @@ const lock = createLocks();
 // ---------------------------------------------------------------------------------------- links to Host and Client
 // Made at the first call that needs them, shared by all, made again when they drop.
 
-type Link = { host?: Connection; hostStatus?: Json; isTracking?: boolean; client?: Connection; clientPipe?: string; debug?: Connection; debugLost?: string; toHost?: Promise<Connection>; toClient?: Promise<Connection>; toDebug?: Promise<Connection>; paused?: string; onPaused: Set<() => void>; wasVscode?: boolean };
+type Link = { host?: Connection; hostStatus?: Json; isTracking?: boolean; client?: Connection; clientPipe?: string; debug?: Connection; debugLost?: string; cdpPort?: number; window?: Cdp.Window; toWindow?: Promise<Cdp.Window>; toHost?: Promise<Connection>; toClient?: Promise<Connection>; toDebug?: Promise<Connection>; paused?: string; onPaused: Set<() => void>; wasVscode?: boolean };
 const link: Link = { onPaused: new Set() };
 
 function hostLink(run: Run): Promise<Connection> {
@@ -887,6 +946,22 @@ async function reachDebug(run: Run): Promise<Connection> {
   return peer;
 }
 
+function windowLink(run: Run): Promise<Cdp.Window> {
+  const { window } = link;
+  if (window && window.closedBecause === undefined && !window.crashed && window.port === link.cdpPort && link.host && (link.client || link.paused)) return Promise.resolve(window);
+  link.toWindow ??= reachWindow(run).finally(() => delete link.toWindow);
+  return unlessCancelled(link.toWindow, run.signal);
+}
+
+/** The page of the window: the Host says at which port. */
+async function reachWindow(run: Run): Promise<Cdp.Window> {
+  await clientOrPaused(run);
+  if (link.cdpPort === undefined) throw failure('E_NO_WINDOW', 'the Client is headless: there is no window to look at. Start this server with --vscode (or VSCODE_DEVTOOLS_VSCODE), or from VS Code');
+  link.window?.close('found again');
+  link.window = await windowBundle().Window.connect(link.cdpPort);
+  return link.window;
+}
+
 /** A shared wait that one of those who wait may leave; the others, and what they wait for, go on. */
 function unlessCancelled<T>(shared: Promise<T>, signal: Cancellation): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -905,6 +980,8 @@ async function reachClient(run: Run): Promise<Connection> {
   const ready = await host.call('mcpReady', { ...asked(), roles: ['client'] }, { timeoutMs: READY_MS, onProgress: run.progress });
   step('ready');
   onPaused(isObject(ready) ? ready.paused : undefined);
+  if (isObject(ready) && typeof ready.cdpPort === 'number') link.cdpPort = ready.cdpPort;
+  else delete link.cdpPort;
   if (link.paused && !link.client) throw pausedError(link.paused, false); // it does not even shake hands
   if (!isObject(ready) || typeof ready.clientPipePath !== 'string') throw failure('E_NO_CLIENT', 'the Host names no Client pipe: call devtools_status');
   if (link.client && link.clientPipe === ready.clientPipePath) return link.client; // only the Host had dropped
@@ -1071,10 +1148,11 @@ async function callTool(tool: Tool, given: unknown, run: Run): Promise<ToolResul
   const ms = Math.round(performance.now() - started);
   // After the answer, which need not wait for the disk. If the process dies in between, the outcome reads as unknown.
   setImmediate(recordResult, { kind: 'result', call, tool: tool.name, ok: !failed, ms, ...(isObject(body.error) && { error: body.error.code }) });
-  const structuredContent = { ...body, ledger: await ledgerSection(tool) };
-  const said = failed && isObject(body.error) ? String(body.error.message) : tool.text(structuredContent);
-  const text = [said, ledgerText(structuredContent.ledger)].filter(Boolean).join('\n');
-  return { content: [{ type: 'text', text }], structuredContent, ...(failed && { isError: true }) };
+  const { image, ...said } = body;
+  const structuredContent = { ...said, ledger: await ledgerSection(tool) };
+  const words = failed && isObject(body.error) ? String(body.error.message) : tool.text(structuredContent);
+  const text = [words, ledgerText(structuredContent.ledger)].filter(Boolean).join('\n');
+  return { content: [{ type: 'text', text }, ...(isObject(image) ? [{ type: 'image', ...image }] : [])], structuredContent, ...(failed && { isError: true }) };
 }
 
 /** The ledger as it is now. The Host is asked only if something may be tracked: it says when that changes. */
@@ -1206,7 +1284,7 @@ async function toolsCall(params: Json, request: Request): Promise<Json> {
     };
     const answer = await callTool(tool, params.arguments, run);
     // A client of an older version reads only text: give it everything there.
-    if (!request.modern && legacyVersion < STRUCTURED_SINCE) answer.content = [{ type: 'text', text: JSON.stringify(answer.structuredContent) }];
+    if (!request.modern && legacyVersion < STRUCTURED_SINCE) answer.content = [{ type: 'text', text: JSON.stringify(answer.structuredContent) }, ...answer.content.filter((one) => one.type !== 'text')];
     return answer;
   } finally {
     if (ticker) clearInterval(ticker);
@@ -1380,6 +1458,7 @@ function detach(reason: string, problem = false): void {
   exiting = true;
   step('detaching');
   if (process.env.VSCODE_DEVTOOLS_LOG || problem) process.stderr.write(`vscode-devtools: ${reason}\n`);
+  link.window?.close(reason);
   link.debug?.close(reason);
   link.client?.close(reason);
   link.host?.close(reason);
