@@ -23,7 +23,7 @@ import { deadline, errorName, failure, isObject, matchingLines, messageOf, priva
 
 const CONNECT_MS = 5000;
 const COMMAND_MS = 10_000; // of the protocol
-const LOOK_MS = 4000; // a frame tells what is in it within this, or is shown as silent
+const LOOK_MS = 4000; // a frame tells what is in it within this, or is shown as silent; without the workbench there is nothing to show, so it may take as long as a command
 const PREPARE_MS = 3000; // a node is in view, at rest and enabled within this
 const QUIET_MS = 50; // nothing changes for so long: the window has settled
 const HOVER_MS = 600; // what shows itself for a resting mouse does so within this: no event tells when
@@ -66,7 +66,7 @@ type PageTools = {
   walk: (verbose: boolean, andWatch: boolean) => Walk;
   quiet: (quietMs: number, withinMs: number) => Promise<boolean>;
   prepare: (id: number, needsEnabled: boolean, withinMs: number) => Promise<Prepared>;
-  origin: (id: number, x: number, y: number) => { x: number; y: number; covered?: string } | undefined;
+  origin: (id: number, x: number, y: number) => { x: number; y: number; isOutside: boolean; covered?: string } | undefined;
   idOf: (element: Element) => number;
   taker: (id: number) => Taker | undefined;
   focus: (id: number) => boolean;
@@ -89,7 +89,7 @@ function pageTools(version: string, prefix: string): void {
   const elements: PageTools['elements'] = before?.elements ?? new Map();
   const forget: PageTools['forget'] = before?.forget ?? new FinalizationRegistry((id) => elements.delete(id));
 
-  const ROWS_CAP = 5000;
+  const ROWS_CAP = 20_000;
   const TEXT_CAP = 400;
   const NOT_SHOWN = new Set(['script', 'style', 'template', 'noscript', 'head', 'link', 'meta', 'title', 'param', 'source', 'track', 'datalist']);
   const BLOCKS = new Set(['div', 'p', 'li', 'ul', 'ol', 'dl', 'dt', 'dd', 'pre', 'blockquote', 'section', 'article', 'header', 'footer', 'main', 'nav', 'aside', 'form', 'fieldset', 'table', 'tr', 'td', 'th', 'br', 'hr', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'address', 'figure', 'figcaption', 'details', 'summary', 'label']);
@@ -485,14 +485,15 @@ function pageTools(version: string, prefix: string): void {
   }
 
   /** Where the page in a frame begins; what covers the frame at a point of that page, if anything does. */
-  function origin(id: number, x: number, y: number): { x: number; y: number; covered?: string } | undefined {
+  function origin(id: number, x: number, y: number): ReturnType<PageTools['origin']> {
     const element = elementOf(id) as HTMLElement | undefined; // a frame
     if (!element?.isConnected) return undefined;
     const { left, top } = element.getBoundingClientRect();
     const { paddingLeft, paddingTop } = getComputedStyle(element);
     const at = { x: left + element.clientLeft + Number.parseFloat(paddingLeft), y: top + element.clientTop + Number.parseFloat(paddingTop) };
+    const isOutside = at.x + x < 0 || at.y + y < 0 || at.x + x >= innerWidth || at.y + y >= innerHeight;
     const hit = elementAt(at.x + x, at.y + y);
-    return { ...at, ...(!isWithin(hit, element) && { covered: describe(hit) }) };
+    return { ...at, isOutside, ...(!isWithin(hit, element) && { covered: describe(hit) }) };
   }
 
   function scrollTo(id: number): boolean {
@@ -963,7 +964,7 @@ async function view(window: Window, verbose = false, andWatch = false): Promise<
   const owners = new Map<string, Frame>(); // by the uid of the element that shows it
   const silent: string[] = [];
   const look = async (frame: Frame): Promise<void> => {
-    const walk = await window.inFrame(frame, 'walk', [verbose, andWatch], LOOK_MS);
+    const walk = await window.inFrame(frame, 'walk', [verbose, andWatch], frame === root ? COMMAND_MS : LOOK_MS);
     await window.prefixOf(frame);
     const owner = roots.includes(frame) ? undefined : await window.ownerOf(frame);
     if (owner) owners.set(`${await window.prefixOf(owner.frame)}${owner.id}`, frame);
@@ -990,7 +991,7 @@ async function view(window: Window, verbose = false, andWatch = false): Promise<
         add(inner, depth + below);
         continue;
       }
-      rows.push({ depth: depth + below, uid, role, name: inner && !name ? (told.get(inner)?.title ?? '') : name, states, value });
+      rows.push({ depth: depth + below, uid, role, name: inner && (name === '' || name === 'undefined') ? (told.get(inner)?.title ?? '') : name, states, value }); // VS Code writes the latter
       if (inner) add(inner, depth + below + 1);
     }
   };
@@ -1360,7 +1361,8 @@ async function placeOf(window: Window, { frame, id, row }: Target, needsEnabled 
   const box = { ...found.box };
   let at = frame;
   for (let owner = await window.ownerOf(at); owner; owner = await window.ownerOf(at)) {
-    const begins = await window.inFrame(owner.frame, 'origin', [owner.id, x, y]);
+    let begins = await window.inFrame(owner.frame, 'origin', [owner.id, x, y]);
+    if (begins?.isOutside && (await window.inFrame(owner.frame, 'scrollTo', [owner.id]))) begins = await window.inFrame(owner.frame, 'origin', [owner.id, x, y]);
     if (!begins) throw refuse('gone');
     if (begins.covered !== undefined && needsEnabled) throw refuse('covered', begins.covered);
     [x, y, box.x, box.y] = [x + begins.x, y + begins.y, box.x + begins.x, box.y + begins.y];
@@ -1494,8 +1496,10 @@ async function type(asked: Asked): Promise<Json> {
     const taker = await window.inFrame(target.frame, 'taker', [target.id]);
     if (!taker) throw failure('E_UID', `${String(args.uid)} ${PROBLEMS.gone?.[1] ?? ''}. Nothing was typed`);
     const done = taker.kind === 'select' ? await chooseOption(window, target, taker, text) : taker.kind === 'check' ? await setCheck(window, target, taker, text) : await typeText(window, target, taker, args, text);
-    if (args.submit === true) await press(window, window.pageOf(target.frame.session), parseKeys('Enter'));
-    else value = (await window.inFrame(target.frame, 'taker', [target.id]).catch(() => undefined))?.value;
+    if (args.submit === true) {
+      await settle(window, frames, performance.now(), QUIET_MS, asked.signal); // what follows the text (suggestions, a folder's list) comes first, as it does for a person
+      await press(window, window.pageOf(target.frame.session), parseKeys('Enter'));
+    } else value = (await window.inFrame(target.frame, 'taker', [target.id]).catch(() => undefined))?.value;
     return done;
   });
   return { ...body, ...(value && { value: shorten(value, NAME_CAP) }) };
@@ -1550,11 +1554,15 @@ async function typeText(window: Window, target: Target, { kind, oneLine, what }:
 
 async function snapshot({ window, args }: Asked): Promise<Json> {
   const verbose = args.verbose === true;
-  if (window.dialog) return { snapshot: `dialog ${window.dialog.type} ${JSON.stringify(window.dialog.message)}`, title: window.workbench().title, dialog: { type: window.dialog.type, message: window.dialog.message }, message: messageOf(window.dialogError()) };
-  const { rows, silent, more } = await view(window, verbose);
+  const looked = await view(window, verbose).catch((error) => {
+    if (!window.dialog) throw error;
+  });
+  const { dialog } = window;
+  if (!looked) return { snapshot: `dialog ${String(dialog?.type)} ${JSON.stringify(dialog?.message)}`, title: window.workbench().title, dialog: { type: dialog?.type, message: dialog?.message }, message: messageOf(window.dialogError()) };
+  const { rows, silent, more } = looked;
   const title = window.workbench().title;
   const depth = typeof args.depth === 'number' ? args.depth : Infinity;
-  const notes = [...silent.map((one) => `a frame does not answer: ${one}`), ...(more ? [`${more} nodes beyond the first 5000 of their frame are not here: use \`within\` on a part, or scroll`] : [])];
+  const notes = [...silent.map((one) => `a frame does not answer: ${one}`), ...(more ? [`${more} nodes beyond the first 20000 of their frame are not here: only scrolling to them shows them`] : [])];
   const common = { title, ...(notes.length && { notes }) };
   let shown = rows;
   if (typeof args.within === 'string') {

@@ -278,6 +278,20 @@ export class Page {
     return isObject(result) ? result.value : undefined;
   }
 
+  /** The frames of this page's process, each with the context of a JavaScript world of that name in it. */
+  async frames(world: string): Promise<Array<{ id: string; context: number }>> {
+    const contexts = new Map<string, number>();
+    const listen = (text: unknown): void => {
+      const { method, params } = JSON.parse(String(text));
+      if (method === 'Runtime.executionContextCreated' && params.context.name === world) contexts.set(params.context.auxData.frameId, params.context.id);
+    };
+    this.socket.on('message', listen);
+    await this.send('Runtime.disable');
+    await this.send('Runtime.enable');
+    this.socket.off('message', listen);
+    return [...contexts].map(([id, context]) => ({ id, context }));
+  }
+
   /** The picture, kept in .cache/pictures for who wants to look. */
   async picture(name: string): Promise<Buffer> {
     const { data } = await this.send('Page.captureScreenshot', { format: 'png' });
