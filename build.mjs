@@ -54,7 +54,7 @@ async function build() {
   for (const [role, allowed] of Object.entries(BUNDLES)) {
     const { metafile, outputFiles } = await esbuild.build({
       absWorkingDir: root, entryPoints: [`${role}.ts`], outdir: 'dist', bundle: true, platform: 'node', format: 'cjs', target: 'node20',
-      sourcemap: 'linked', minify: false, charset: 'utf8', metafile: true, write: false, logLevel: 'warning', external: ['vscode'], define: WITHOUT_NATIVE, plugins: [bootstrapPlugin],
+      sourcemap: 'linked', preserveSymlinks: true, minify: false, charset: 'utf8', metafile: true, write: false, logLevel: 'warning', external: ['vscode'], define: WITHOUT_NATIVE, plugins: [bootstrapPlugin],
       banner: role === 'mcp' ? { js: '#!/usr/bin/env node' } : {},
     });
     const inputs = Object.keys(metafile.inputs).sort();

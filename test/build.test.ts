@@ -14,7 +14,9 @@ beforeEach(() => {
 });
 afterEach(() => world.end());
 
-const SOURCES = ['package.json', 'tsconfig.json', 'build.mjs', 'bootstrap.js', 'mcp.ts', 'host.ts', 'client.ts', 'debug.ts', 'gui.ts', 'ledger.ts', 'README.md', 'CHANGELOG.md', 'LICENSE'];
+const ROLES = ['cdp', 'client', 'debug', 'gui', 'host', 'mcp']; // one bundle each
+const SOURCES = ['package.json', 'tsconfig.json', 'build.mjs', 'bootstrap.js', 'README.md', 'CHANGELOG.md', 'LICENSE', ...fs.readdirSync(root).filter((file) => file.endsWith('.ts'))];
+const BUILT = ROLES.flatMap((role) => [`dist/${role}.js`, `dist/${role}.js.map`]);
 
 /** The sources in another folder, with one of them changed. */
 function checkout(name: string, change: Record<string, (text: string) => string> = {}): string {
@@ -30,10 +32,10 @@ const build = (copy: string): { status: number | null; stderr: string } => spawn
 test('two builds in two folders give identical bytes, and they are those that are tested', () => {
   const folders = [checkout('one'), checkout('two')];
   for (const folder of folders) assert.equal(build(folder).status, 0);
-  for (const file of ['mcp.js', 'mcp.js.map', 'host.js', 'host.js.map', 'client.js', 'client.js.map', 'debug.js', 'debug.js.map', 'gui.js', 'gui.js.map']) {
-    const [one, two] = folders.map((folder) => fs.readFileSync(path.join(folder, 'dist', file)));
+  for (const file of BUILT) {
+    const [one, two] = folders.map((folder) => fs.readFileSync(path.join(folder, file)));
     assert.ok(one && two?.equals(one), `${file} differs`);
-    assert.ok(fs.readFileSync(path.join(root, 'dist', file)).equals(one), `dist/${file} is not what the sources give`);
+    assert.ok(fs.readFileSync(path.join(root, file)).equals(one), `${file} is not what the sources give`);
   }
 });
 
@@ -66,7 +68,7 @@ test('the VSIX is a zip of what is published, and the same bytes in two folders'
   const listed = [...entries.keys()];
   for (const [name, contents] of entries) if (name.startsWith('extension/')) assert.ok(contents.equals(fs.readFileSync(path.join(String(folders[0]), name.slice('extension/'.length)))), name);
   assert.deepEqual(listed.slice(0, 2), ['extension.vsixmanifest', '[Content_Types].xml']);
-  for (const name of ['package.json', 'README.md', 'LICENSE', 'bootstrap.js', 'dist/mcp.js', 'dist/host.js', 'dist/client.js', 'dist/debug.js', 'dist/gui.js']) assert.ok(listed.includes(`extension/${name}`), name);
+  for (const name of ['package.json', 'README.md', 'LICENSE', 'bootstrap.js', ...BUILT.filter((file) => file.endsWith('.js'))]) assert.ok(listed.includes(`extension/${name}`), name);
 });
 
 test('an import that is not on the list fails the build', () => {
@@ -92,7 +94,7 @@ test('what is published is the list in package.json and nothing else', () => {
   const { stdout } = spawnSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: root, encoding: 'utf8', timeout: 60_000 });
   const [{ files }] = JSON.parse(stdout);
   assert.deepEqual(files.map((file: { path: string }) => file.path).sort(), [
-    'CHANGELOG.md', 'LICENSE', 'README.md', 'bootstrap.js', 'dist/client.js', 'dist/client.js.map', 'dist/debug.js', 'dist/debug.js.map', 'dist/gui.js', 'dist/gui.js.map', 'dist/host.js', 'dist/host.js.map', 'dist/mcp.js', 'dist/mcp.js.map', 'package.json',
+    'CHANGELOG.md', 'LICENSE', 'README.md', 'bootstrap.js', ...BUILT, 'package.json',
   ]);
 });
 
