@@ -985,26 +985,40 @@ async function serve(roleName, { workspace = '', vscode, context, order, log, ex
     void role.stop(problem);
   }, OWN_NAME_MS);
 
-  handlers.set('system.ping', () => ({
+  const file = path.join(__dirname, 'dist', `${roleName}.js`);
+  let tried = ''; // what that file was when it was last loaded
+  const stamp = () => {
+    const { mtimeMs = 0, size = 0, ino = 0 } = fs.statSync(file, { throwIfNoEntry: false }) ?? {};
+    return `${mtimeMs} ${size} ${ino}`;
+  };
+  const pong = () => ({
     alive: true, role: roleName, mode: vscode ? 'vscode' : 'headless', pid: process.pid, version: VERSION, protocol: PROTOCOL,
     safeMode: safeMode !== '', ...(safeMode && { reason: safeMode }), registeredMethods: [...handlers.keys()],
-  }));
-  step('claimed');
-  try {
-    const file = path.join(__dirname, 'dist', `${roleName}.js`);
-    const bundle = require(file);
-    await bundle.register(role);
-  } catch (error) {
-    // Safe Mode. Half a role is worse than none: everything but the ping is unregistered again.
-    const where = error instanceof Error ? (error.stack ?? '').split('\n').slice(0, 3).join(' | ') : String(error);
-    safeMode = where.slice(0, 1000) || 'unknown error';
-    const ping = handlers.get('system.ping');
-    handlers.clear();
-    if (ping) handlers.set('system.ping', ping);
-    role.busyWith = () => '';
-    role.onStop = role.onPeers = () => {};
-    role.log(`safe mode: ${safeMode}`);
+  });
+  // In Safe Mode it is also how one gets out of it: the file is loaded again once it is another than the one that failed.
+  const ping = () => (safeMode && !stopping && stamp() !== tried ? load().then(pong) : pong());
+
+  async function load() {
+    tried = stamp();
+    try {
+      delete require.cache[file];
+      await require(file).register(role);
+      if (safeMode) role.log('out of safe mode');
+      safeMode = '';
+    } catch (error) {
+      // Safe Mode. Half a role is worse than none: everything but the ping is unregistered again.
+      const at = error instanceof Error ? (error.stack ?? '').split('\n').find((line) => /:\d+/.test(line) && !line.includes(messageOf(error))) : '';
+      safeMode = `${String(error)}${at ? ` (${at.trim().replace(/^at /, '')})` : ''}`.slice(0, 1000);
+      handlers.clear();
+      role.busyWith = () => '';
+      role.onStop = role.onPeers = () => {};
+      role.log(`safe mode: ${safeMode}`);
+    }
+    handlers.set('system.ping', ping);
   }
+  handlers.set('system.ping', ping);
+  step('claimed');
+  await load();
   onSocket = (socket) => accept(socket, key, handlers, (peer) => {
     role.peers.add(peer);
     watchUse();

@@ -25,8 +25,8 @@ const WS = ['wrapper.mjs', 'lib/buffer-util.js', 'lib/constants.js', 'lib/event-
 const WITHOUT_NATIVE = { 'process.env.WS_NO_BUFFER_UTIL': '"1"', 'process.env.WS_NO_UTF_8_VALIDATE': '"1"' };
 
 const BUNDLES = {
-  mcp: ['mcp.ts'],
-  host: ['host.ts', 'ledger.ts'],
+  mcp: ['mcp.ts', 'changes.ts'],
+  host: ['host.ts', 'ledger.ts', 'changes.ts'],
   client: ['client.ts'],
   debug: ['debug.ts'],
   cdp: ['cdp.ts', ...WS],

@@ -1652,6 +1652,7 @@ export function register(role: Role): void {
 
   /** For a Host that has just come: which terminals are ours. */
   role.handle('client.held', () => ({
+    calls: [...role.peers].filter((peer) => peer.hello.as === 'mcp').reduce((sum, peer) => sum + peer.running.size, 0), // before it swaps this Client for another
     terminals: [...terminals.values(), ...beingOpened].filter((one) => !one.closed).map(({ id, name, current, backend }) => ({ id, name, command: shorten(current?.command ?? ''), pid: backend?.pid ?? 0 })),
   }));
 

@@ -3,11 +3,12 @@
 // Runs in    plain node (`node bootstrap.js host`, the headless Host) or the user's VS Code window.
 // Started by mcp.ts when no Host answers, or by VS Code. A headless one ends itself when nobody has used it for 30 minutes.
 // Touches    its Clients' pipes and processes; VS Code and Chromium, where a window is asked for, with a directory of their
-//            own in the runtime directory; <workspace>/.devtools/host-session.json; what ledger.ts touches.
+//            own in the runtime directory; <workspace>/.devtools/host-session.json; the build of an extension under
+//            development, and a new .devtoolsignore in it; what ledger.ts touches.
 // Refuses    to trust that file (it is compared with the living process, set aside when damaged), to start a second
 //            Client where one is alive but silent, and to signal a process that is not the one it recorded.
 //
-// Sections   the session file · launchers · a window · Clients · ledgers · in VS Code · methods
+// Sections   the session file · launchers · a window · building · Clients · hot reload · ledgers · in VS Code · methods
 
 import { execFile, spawn } from 'node:child_process';
 import crypto from 'node:crypto';
@@ -17,9 +18,10 @@ import os from 'node:os';
 import path from 'node:path';
 import type * as Vscode from 'vscode';
 import {
-  PROTOCOL, VERSION, claim, connect, deadline, devtoolsDir, errorName, failure, isObject, messageOf, openPrivate, pipeName, pipePath, plainEnv, privateDir, shortHash, startRole,
+  PROTOCOL, VERSION, claim, connect, deadline, devtoolsDir, errorName, failure, isObject, messageOf, openPrivate, pipeName, pipePath, plainEnv, privateDir, runtimeEnv, shortHash, startRole,
   step, tagPrefix, writePrivate, type Connection, type Handler, type Role,
 } from './bootstrap.js';
+import { adopt as adoptProducts, changeSince, differences, isIgnoredByGit, readState, settle, startIgnoreFile, takeState, writeState, type State } from './changes.ts';
 import { Ledger, TAG, analyzeWorkspace, devServerOf, hasEnded, identify, kill, type Held, type Identity } from './ledger.ts';
 
 const PING_MS = 2000;
@@ -34,6 +36,13 @@ const PROBE_MS = 5000;
 const LOOK_AGAIN_MS = 20;
 const NODE_MAJOR = 22; // what a VS Code server wants that does not say
 const TAIL_CAP = 2000; // of a window's log, in an error
+const BUILD_MS = 300_000;
+const BUILD_LOG_CAP = 8 * 1024 * 1024; // of what a build prints; of that an answer has
+const WORDS_CAP = 4000; // this much, from both ends
+const BUILDS = 3; // in a row, until it is known which files are products
+const SYNTAX_FILES = 50;
+const BUILD_TASK = 'ext:build';
+const TASKS_MS = 10_000; // VS Code asks every extension for its tasks
 const PICTURE_CAP = 16 * 1024 * 1024;
 const SOCKET_NAME_MAX = '/vscode-ipc-01234567-0123-0123-0123-0123456789ab.sock'.length; // what VS Code makes in the temporary directory
 const SOCKET_PATH_CAP = 103;
@@ -386,6 +395,59 @@ function freePort(): Promise<number> {
   });
 }
 
+// -------------------------------------------------------------------------------------------------------- building
+// Before a window is swapped its extension is built. What a build says is for the agent; what it makes is no source.
+
+export type Build = { ok: boolean; durationMs: number; output: string; command?: string; logFile?: string };
+
+/** How an extension is built: the command that the user has set, else its own `build` script; '' if it has neither. */
+export function buildCommand(dir: string, configured: string | undefined): string {
+  if (configured) return configured;
+  const scripts = manifestOf(dir)?.scripts;
+  return isObject(scripts) && typeof scripts.build === 'string' ? 'npm run build' : '';
+}
+
+/** The words of a compiler, from both ends: the first error is often the cause, the last line the sum. */
+export function bothEnds(text: string, cap = WORDS_CAP): string {
+  const clean = text.replace(/\x1b\[[0-9;?]*[A-Za-z]/g, '').replaceAll('\r\n', '\n').trim();
+  return clean.length <= cap ? clean : `${clean.slice(0, cap / 2)}\n[${clean.length - cap} characters left out]\n${clean.slice(-cap / 2)}`;
+}
+
+/** The command line of a task that has one, or a program with arguments. */
+function shellLine({ commandLine, command, args }: Vscode.ShellExecution): string {
+  if (commandLine) return commandLine;
+  const words = [command ?? '', ...(args ?? [])].map((word) => (typeof word === 'string' ? word : word.value));
+  return words.map((word) => (/^[\w@%+=:,./${}-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ');
+}
+
+/** A shell command whose output is shown and written to a file, and whose exit code is its own: in any POSIX shell. */
+export const copying = (line: string, file: string): string => `{ { { {\n${line}\n} 2>&1; echo $? >&3; } | tee -a '${file.replaceAll("'", "'\\''")}' >&4; } 3>&1 | { read -r code; exit "$code"; }; } 4>&1`;
+
+/** Where there is nothing to build, at least what was changed must be JavaScript: one file, or '' and why not. */
+function syntaxProblem(file: string): Promise<string> {
+  if (!/\.[cm]?js$/.test(file) || !fs.existsSync(file)) return Promise.resolve('');
+  return new Promise((resolve) => execFile(process.execPath, ['--check', file], { timeout: PROBE_MS, env: runtimeEnv() }, (error, _stdout, stderr) => resolve(error ? stderr || error.message : '')));
+}
+
+/** A log's beginning and end; what a build may print is more than an answer. */
+function readEnds(file: string): string {
+  const fd = openPrivate(file, fs.constants.O_RDONLY);
+  try {
+    const { size } = fs.fstatSync(fd);
+    const part = (from: number, length: number): string => {
+      const bytes = Buffer.alloc(length);
+      return bytes.toString('utf8', 0, fs.readSync(fd, bytes, 0, length, from));
+    };
+    const cap = 8 * WORDS_CAP; // colours are not words
+    return size <= cap ? part(0, size) : `${part(0, cap / 2)}\n${part(size - cap / 2, cap / 2)}`;
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+/** The sources of a role, where this is a checkout of ours and not what was published. */
+const ownSources = (): string[] => (fs.existsSync(path.join(OWN, 'host.ts')) ? [OWN] : []);
+
 // --------------------------------------------------------------------------------------------------------- Clients
 
 export function register(role: Role): void {
@@ -424,6 +486,14 @@ export function register(role: Role): void {
     }
   }
 
+  // What the sources were before they were built and a Client began to run them. MCP servers compare with it; it is in a file
+  // for them, and for the next Host.
+  type Built = { state: State; build: Build };
+  type Sources = { state: State; built?: Built }; // `built`: what was built since, and failed, or could not yet be swapped in
+  const sources = new Map<string, Sources>(); // by workspace
+  const products = new Set<string>(); // files that builds are known to make
+  const reloads = new Map<string, { done: Promise<Reload>; listeners: Set<(text: string) => void> }>();
+
   function ensure(kind: Kind, workspace: string, wanted?: Wanted, progress?: (text: string) => void): Promise<Client & { reused: boolean }> {
     const key = `${kind} ${workspace}`;
     let start = starting.get(key);
@@ -434,20 +504,22 @@ export function register(role: Role): void {
     return start;
   }
 
-  async function findOrSpawn(kind: Kind, workspace: string, wanted?: Wanted, progress: (text: string) => void = () => {}): Promise<Client & { reused: boolean }> {
+  async function findOrSpawn(kind: Kind, workspace: string, wanted?: Wanted, progress: (text: string) => void = () => {}, state?: State): Promise<Client & { reused: boolean }> {
     const known = held[kind].get(workspace);
     if (known && (await isUsable(known, wanted))) return { ...known, reused: true };
     await swept;
     const isWindow = kind === 'client' && (wanted !== undefined || windows.has(workspace));
     let reused = true;
+    const before = kind === 'client' ? (state ?? (await takeSources(isWindow ? (windows.get(workspace)?.extensions ?? wanted?.extensions ?? []) : ownSources()))) : undefined;
     if (isWindow && !held.client.has(workspace)) reused = await windowOf(workspace, wanted, progress);
     const back = held[kind].get(workspace);
-    if (back) return { ...back, reused };
+    if (back) return { ...back, reused: learnSources(back, reused, before) };
     const session = kind === 'client' ? readSession(sessionFile(workspace), workspace, warn) : undefined;
     const pipe = pipePath(role.dir, pipeName(kind, workspace));
     for (let spawns = 0; ; spawns++) {
       try {
-        const client = { ...(await adopt(kind, workspace, pipe, session)), reused: reused && spawns === 0 };
+        const adopted = await adopt(kind, workspace, pipe, session);
+        const client = { ...adopted, reused: learnSources(adopted, reused && spawns === 0, before) };
         if (kind === 'client' && !debuggers.has(workspace)) await adoptDebugger(workspace);
         return client;
       } catch (error) {
@@ -521,7 +593,8 @@ export function register(role: Role): void {
       peer.onResponsive = (responsive) => client.paused || warn(`the ${CALLED[kind]} of ${workspace} (pid ${identity.pid}) ${responsive ? 'answers again' : 'does not answer: it may be stopped'}`);
       if (kind === 'client') persist(client);
       const { window } = client;
-      if (kind === 'client') await ledger.settle('window', async () => (window ? [{ id: windowTag(role.dir, workspace, window.id), name: 'window', command: WINDOW_COMMAND, pid: window.processes[0]?.pid ?? 0 }] : []), 'its Client is gone');
+      const running = [...builds].filter(([, one]) => one.workspace === workspace).map(([id, { command }]) => ({ id, name: 'build', command, pid: 0 }));
+      if (kind === 'client') await ledger.settle('window', async () => [...(window ? [{ id: windowTag(role.dir, workspace, window.id), name: 'window', command: WINDOW_COMMAND, pid: window.processes[0]?.pid ?? 0 }] : []), ...running], 'its Client is gone');
       await ledger.settle(OWNERS[kind], async () => (client.safeMode ? [] : heldBy(client)), `its ${CALLED[kind]} is gone`);
       if (kind === 'client') void attachDebugger(client);
       return client;
@@ -587,6 +660,210 @@ export function register(role: Role): void {
   async function sweepDeadNames(): Promise<void> {
     const names = new Set(fs.readdirSync(role.dir).map((file) => /^((?:client|debug)-[0-9a-f]{8})\..*sock$/.exec(file)?.[1]));
     for (const name of names) if (name) (await claim(role.dir, name))?.release();
+  }
+
+  // ---- hot reload
+  // An MCP server has found that sources are newer than the window that runs them. They are built while the old window goes
+  // on; then it is swapped, unless something runs there. One reload at a time: who asks meanwhile waits for that one.
+
+  const sourcesFile = (workspace: string): string => path.join(role.dir, `sources-${shortHash(workspace)}.json`);
+  const ownerOf = ({ window, process: who }: Client): string => window?.id ?? `${who.pid} ${who.startTime}`;
+
+  async function takeSources(dirs: readonly string[]): Promise<State> {
+    for (const dir of dirs) startIgnoreFile(dir);
+    return takeState(dirs);
+  }
+
+  /** Keeps what a Client runs: the state from before its start, or what was known of one that was there. Returns whether it was. */
+  function learnSources(client: Client, wasThere: boolean, before: State | undefined): boolean {
+    if (!before) return wasThere;
+    const { workspace } = client;
+    if (wasThere && sources.has(workspace)) return wasThere;
+    const known = wasThere ? readSources(workspace, ownerOf(client)) : undefined;
+    sources.set(workspace, { state: known ?? before });
+    if (!known) writeSources(client);
+    return wasThere;
+  }
+
+  function writeSources(client: Client): void {
+    const known = sources.get(client.workspace);
+    try {
+      if (known) writePrivate(sourcesFile(client.workspace), writeState(known.state, ownerOf(client)));
+    } catch (error) {
+      warn(`the state of the sources of ${client.workspace} could not be written: ${messageOf(error)}. A change to them will not be noticed: call devtools_reload after one`);
+    }
+  }
+
+  function readSources(workspace: string, owner: string): State | undefined {
+    try {
+      const fd = openPrivate(sourcesFile(workspace), fs.constants.O_RDONLY);
+      try {
+        const state = readState(fs.readFileSync(fd, 'utf8'));
+        return state?.owner === owner ? state : undefined;
+      } finally {
+        fs.closeSync(fd);
+      }
+    } catch {
+      return undefined; // none: what was before this Host is not known
+    }
+  }
+
+  /** Why a Client cannot be swapped now, or ''. Short calls are waited for; a command, or a stop, may last. */
+  async function heldUp(client: Client): Promise<string> {
+    if (client.paused) return `a program is stopped there: the Client stands at a breakpoint of debug session ${JSON.stringify(client.paused)}`;
+    if (client.safeMode) return '';
+    for (const giveUpAt = performance.now() + PING_MS; ; ) {
+      const answer = await client.peer.call('client.held', {}, { timeoutMs: PING_MS });
+      const { terminals, calls } = isObject(answer) ? answer : {};
+      const busy = (Array.isArray(terminals) ? terminals : []).filter(isObject).filter((one) => one.command);
+      if (busy.length) return `a command runs there: ${busy.slice(0, 3).map((one) => `${String(one.command)} (terminal ${JSON.stringify(one.name)})`).join(', ')}`;
+      if (!calls) return '';
+      if (performance.now() > giveUpAt) return `${String(calls)} calls are under way there`;
+      await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+    }
+  }
+
+  type Reload = { client: Client & { reused: boolean }; changed?: string; build?: Build; pending?: string };
+  /** `always`: also where nothing has changed; `force`: also where something runs. */
+  type Wish = { always: boolean; force: boolean; configured: string | undefined };
+
+  function reload(workspace: string, wanted: Wanted | undefined, wish: Wish, progress: (text: string) => void): Promise<Reload> {
+    let one = reloads.get(workspace);
+    if (!one) {
+      const listeners = new Set<(text: string) => void>();
+      const done = reloadNow(workspace, wanted, wish, (text) => listeners.forEach((listener) => listener(text))).finally(() => reloads.delete(workspace));
+      reloads.set(workspace, (one = { done, listeners }));
+    }
+    one.listeners.add(progress);
+    return one.done;
+  }
+
+  async function reloadNow(workspace: string, wanted: Wanted | undefined, { always, force, configured }: Wish, progress: (text: string) => void): Promise<Reload> {
+    const there = clients.get(workspace);
+    const client = there && force ? { ...there, reused: true } : await ensure('client', workspace, wanted, progress); // one that is to end need not answer
+    const known = sources.get(workspace);
+    if (!client.reused || !known) return { client };
+    const changed = await changeSince(known.state);
+    if (!changed && !always) return { client };
+    const { built } = known;
+    const isBuilt = built !== undefined && !always && (await changeSince(built.state)) === '';
+    if (isBuilt && !built.build.ok) return { client, changed, build: built.build }; // as it failed before
+    if (client.window && !wanted) return { client, changed, pending: 'this server was started without --vscode, and so cannot open a window in its place' };
+    const before = force ? '' : await heldUp(client);
+    if (before) return { client, changed, pending: before };
+    step('reload.begun');
+    known.built = isBuilt ? built : await buildSources(workspace, known.state, always, configured, progress);
+    step('reload.built');
+    const { state, build } = known.built;
+    role.log(`${build.command || 'nothing to build'}: ${build.ok ? 'built' : 'failed'} after ${build.durationMs} ms, for ${changed || 'devtools_reload'}`);
+    if (!build.ok) return { client, changed, build };
+    const since = force ? '' : await heldUp(client); // it took a while
+    if (since) return { client, changed, build, pending: since };
+    return { client: await swap(client, wanted, state, progress), changed, build };
+  }
+
+  /** Ends a Client (with its window) and starts another in its place; whoever asks for one meanwhile gets the new one. */
+  function swap(client: Client, wanted: Wanted | undefined, state: State, progress: (text: string) => void): Promise<Client & { reused: boolean }> {
+    const { workspace } = client;
+    const key = `client ${workspace}`;
+    const swapped = (async () => {
+      progress('closing the old window');
+      step('reload.ending');
+      await end(client, 'it is swapped for one with newer sources');
+      step('reload.ended');
+      return findOrSpawn('client', workspace, wanted, progress, state);
+    })().finally(() => starting.delete(key));
+    starting.set(key, swapped);
+    return swapped;
+  }
+
+  /** Builds what has changed, and tells products from sources: a file that git ignores, or that every build writes anew, is one.
+   * A source that is changed meanwhile is not taken for one: that would hide the change. */
+  async function buildSources(workspace: string, old: State, always: boolean, configured: string | undefined, progress: (text: string) => void): Promise<Built> {
+    const roots = old.roots.map(({ dir }) => dir);
+    const started = performance.now();
+    let state = await takeSources(roots);
+    await settle(state, role.dir);
+    const changed = differences(old, state);
+    let suspects = new Set<string>(); // written during the last build, and not known as products
+    for (let round = 1; ; round++) {
+      const builds: Build[] = [];
+      for (const dir of roots) if (always || round > 1 || changed.some((file) => file.startsWith(dir + path.sep))) builds.push(await buildOne(workspace, dir, configured, changed, progress));
+      const failed = builds.find((one) => !one.ok);
+      const now = await takeState(roots);
+      const written = differences(state, now);
+      for (const file of written) if (suspects.has(file) || round === BUILDS || roots.some((dir) => file.startsWith(dir + path.sep) && isIgnoredByGit(dir, file))) products.add(file);
+      suspects = new Set(written.filter((file) => !products.has(file)));
+      adoptProducts(state, now, products);
+      const one = failed ?? builds.find(({ command }) => command) ?? builds[0];
+      const build = { ok: !failed, durationMs: Math.round(performance.now() - started), output: one?.output ?? '', ...(one?.command && { command: one.command }), ...(one?.logFile && { logFile: one.logFile }) };
+      if (failed || !suspects.size) return { state, build };
+      state = now; // what was edited meanwhile is in the next build
+      await settle(state, role.dir);
+    }
+  }
+
+  async function buildOne(workspace: string, dir: string, configured: string | undefined, changed: readonly string[], progress: (text: string) => void): Promise<Build> {
+    const isOwnSource = dir === OWN && !windows.has(workspace);
+    const task = editor && !isOwnSource ? await buildTask(editor, dir) : undefined;
+    if (editor && task) {
+      progress('running the task ext:build');
+      return runTask(editor, workspace, task);
+    }
+    const command = buildCommand(dir, isOwnSource ? undefined : configured);
+    if (!command) {
+      const files = changed.filter((file) => file.startsWith(dir + path.sep)).slice(0, SYNTAX_FILES);
+      const problems = (await Promise.all(files.map(syntaxProblem))).filter(Boolean);
+      return { ok: !problems.length, durationMs: 0, output: bothEnds(problems.join('\n')) };
+    }
+    progress(`building: ${command}`);
+    return runBuild(workspace, dir, command);
+  }
+
+  /** Runs a build in a shell. Its output goes to a file, so that nothing that it leaves behind can hold it open. */
+  async function runBuild(workspace: string, dir: string, command: string): Promise<Build> {
+    const started = performance.now();
+    const tag = windowTag(role.dir, workspace, `build-${crypto.randomBytes(4).toString('hex')}`); // like a window: work of this Host's own
+    const ledger = ledgerOf(workspace);
+    const report = (event: string, more = {}): Promise<unknown> => ledger.record({ terminalId: tag, terminal: 'build', event, ...more });
+    const logFile = path.join(privateDir(path.join(devtoolsDir(workspace, role.dir), 'logs'), 0), 'build.log');
+    writePrivate(logFile, '');
+    const fd = openPrivate(logFile, fs.constants.O_WRONLY | fs.constants.O_APPEND);
+    const answer = (ok: boolean, why: string): Build => ({ ok, durationMs: Math.round(performance.now() - started), output: bothEnds(`${readEnds(logFile)}\n${why}`), command, logFile });
+    builds.set(tag, { workspace, command });
+    try {
+      await report('opening');
+      const child = spawn(command, { shell: true, cwd: dir, env: { ...plainEnv(), NO_COLOR: '1', [TAG]: [process.env[TAG], tag].filter(Boolean).join(':') }, detached: process.platform !== 'win32', stdio: ['ignore', fd, fd], windowsHide: true });
+      const ended = new Promise<string>((resolve) => {
+        child.once('error', (error) => resolve(`${command} could not be started: ${error.message}`));
+        child.once('exit', (code, signal) => resolve(code === 0 ? '' : `${command} ended with ${signal ?? `exit code ${code}`}`));
+      });
+      if (child.pid === undefined) return answer(false, await ended);
+      await report('started', { pid: child.pid, shell: true }).catch((error) => role.log(messageOf(error))); // a quick one has ended already
+      await report('command', { command });
+      const why = await Promise.race([ended, tooMuch(logFile, command)]);
+      return answer(why === '', why);
+    } finally {
+      builds.delete(tag);
+      fs.closeSync(fd);
+      await report('closed').catch((error) => warn(`the build of ${dir}: ${messageOf(error)}`)); // with what it left running
+    }
+  }
+
+  const builds = new Map<string, { workspace: string; command: string }>(); // those that run, by tag
+
+  /** Resolves when a build has taken too long, or printed too much. */
+  function tooMuch(logFile: string, command: string): Promise<string> {
+    const giveUpAt = performance.now() + BUILD_MS;
+    return new Promise((resolve) => {
+      const look = setInterval(() => {
+        const isLate = performance.now() > giveUpAt;
+        const size = fs.statSync(logFile, { throwIfNoEntry: false })?.size ?? 0;
+        if (!isLate && size <= BUILD_LOG_CAP && builds.size) return;
+        clearInterval(look);
+        resolve(isLate ? `${command} was ended: it took over ${BUILD_MS / 1000} s` : `${command} was ended: it printed over ${BUILD_LOG_CAP} bytes`);
+      }, 10 * LOOK_AGAIN_MS);
+    });
   }
 
   // ---- windows
@@ -876,6 +1153,44 @@ export function register(role: Role): void {
     }
   }
 
+  /** The task of an extension's folder that builds it, if its owner has one. */
+  async function buildTask(vscode: typeof Vscode, dir: string): Promise<Vscode.Task | undefined> {
+    const tasks = await Promise.race([vscode.tasks.fetchTasks(), new Promise<Vscode.Task[]>((resolve) => setTimeout(() => resolve([]), TASKS_MS).unref())]);
+    const folderOf = ({ scope }: Vscode.Task): string => (typeof scope === 'object' ? scope.uri.fsPath : '');
+    return tasks.filter((task) => task.name === BUILD_TASK && (folderOf(task) === '' || dir === folderOf(task) || dir.startsWith(folderOf(task) + path.sep))).sort((a, b) => folderOf(b).length - folderOf(a).length)[0];
+  }
+
+  /** Runs a task where its owner sees it. VS Code hands no output of tasks on, so a shell's is copied to a file on its way. */
+  async function runTask(vscode: typeof Vscode, workspace: string, task: Vscode.Task): Promise<Build> {
+    const started = performance.now();
+    const logFile = path.join(privateDir(path.join(devtoolsDir(workspace, role.dir), 'logs'), 0), 'build.log');
+    writePrivate(logFile, '');
+    const { execution } = task;
+    const line = execution instanceof vscode.ShellExecution && process.platform !== 'win32' ? shellLine(execution) : '';
+    const copied = line ? new vscode.Task(task.definition, task.scope ?? vscode.TaskScope.Workspace, task.name, task.source, new vscode.ShellExecution(copying(line, logFile), { ...(execution as Vscode.ShellExecution).options, executable: '/bin/sh', shellArgs: ['-c'] }), task.problemMatchers) : task;
+    const words = line || BUILD_TASK;
+    const answer = (ok: boolean, why: string): Build => ({ ok, durationMs: Math.round(performance.now() - started), output: bothEnds(`${readEnds(logFile) || problemsIn(vscode)}\n${why}`), command: `task ${BUILD_TASK}${line && `: ${line}`}`, ...(line && { logFile }) });
+    let running: Vscode.TaskExecution | undefined;
+    const listeners: Vscode.Disposable[] = [];
+    try {
+      const ended = new Promise<string>((resolve) => {
+        listeners.push(vscode.tasks.onDidEndTaskProcess(({ execution: one, exitCode }) => one.task.name === BUILD_TASK && resolve(exitCode === 0 ? '' : `${words} ended with ${exitCode === undefined ? 'no exit code: it was ended' : `exit code ${exitCode}`}`)));
+        setTimeout(() => resolve(`${words} was ended: it took over ${BUILD_MS / 1000} s`), BUILD_MS).unref();
+      });
+      running = await vscode.tasks.executeTask(copied);
+      const why = await ended;
+      return answer(why === '', why);
+    } catch (error) {
+      return answer(false, `the task ${BUILD_TASK} could not be run: ${messageOf(error)}`);
+    } finally {
+      running?.terminate();
+      for (const one of listeners) one.dispose();
+    }
+  }
+
+  /** What the Problems panel has of errors: all that is known of a task whose output cannot be copied. */
+  const problemsIn = (vscode: typeof Vscode): string => vscode.languages.getDiagnostics().flatMap(([uri, list]) => list.filter((one) => one.severity === vscode.DiagnosticSeverity.Error).map((one) => `${uri.fsPath}:${one.range.start.line + 1}:${one.range.start.character + 1} ${one.message}`)).slice(0, 50).join('\n');
+
   /** Copilot finds the MCP server by itself: no mcp.json is needed. It runs on VS Code's own runtime, so that no node need be on PATH. */
   function offerMcp(vscode: typeof Vscode): void {
     const context = role.context as Vscode.ExtensionContext; // what VS Code gave to activate()
@@ -917,11 +1232,35 @@ export function register(role: Role): void {
     if (editor) checkOwner(editor, workspace);
     const client = await ensure('client', workspace, wantedWindow(workspace, params), (text) => call.progress(text)); // always: the workspace and its ledger are known by it
     const debug = roles.includes('debug') ? await ensure('debug', workspace) : undefined;
-    return {
-      clientPipePath: client.pipe, ...(debug && { debugPipePath: debug.pipe, debugPid: debug.process.pid }), cdpPort: client.window?.cdpPort ?? null, clientPid: client.process.pid, startedAt: client.startedAt, reused: client.reused,
-      ...(client.paused && { paused: client.paused }),
-    };
+    return { ...readyAnswer(client), ...(debug && { debugPipePath: debug.pipe, debugPid: debug.process.pid }) };
   });
+
+  function readyAnswer(client: Client & { reused: boolean }): Record<string, unknown> {
+    const known = sources.get(client.workspace);
+    return {
+      clientPipePath: client.pipe, cdpPort: client.window?.cdpPort ?? null, clientPid: client.process.pid, startedAt: client.startedAt, reused: client.reused,
+      ...(client.paused && { paused: client.paused }), ...(known?.state.roots.length && { sources: { file: sourcesFile(client.workspace), takenAt: known.state.takenAt } }),
+    };
+  }
+
+  role.handle('hotReloadRequired', async (params, call) => {
+    if (ending) throw failure('E_CLOSED', 'this Host is ending: call again');
+    const workspace = params.workspace === undefined ? developing(params.extensionPath) : workspaceOf(params.workspace);
+    if (editor) checkOwner(editor, workspace);
+    const { VSCODE_DEVTOOLS_BUILD: named } = isObject(params.settings) ? params.settings : {};
+    const ofEditor = editor?.workspace.getConfiguration('vscode-devtools').get('buildCommand');
+    const configured = [named, ofEditor].find((one) => typeof one === 'string' && one !== '');
+    const wish = { always: params.always === true || params.force === true, force: params.force === true, configured: typeof configured === 'string' ? configured : undefined };
+    const { client, changed, build, pending } = await reload(workspace, wantedWindow(workspace, params), wish, (text) => call.progress(text));
+    return { ...readyAnswer(client), ...(changed && { changed }), ...(build && { build }), ...(pending && { pending }) };
+  });
+
+  /** The workspace whose window an extension is developed in. */
+  function developing(extensionPath: unknown): string {
+    const found = [...clients.values()].find(({ window }) => window?.extensions.includes(String(extensionPath)));
+    if (found) return found.workspace;
+    throw failure('E_ARGUMENTS', `no window has ${JSON.stringify(extensionPath)} under development: name the workspace`);
+  }
 
   role.handle('getStatus', () => ({
     pid: process.pid, version: VERSION, protocol: PROTOCOL, mode: role.vscode ? 'vscode' : 'headless', safeMode: false,
@@ -950,6 +1289,7 @@ export function register(role: Role): void {
     ending = true;
     if (role.displaced || role.isReloading) return; // the Clients and ledgers are the next Host's by now; if there is none they end by themselves
     for (const peer of role.peers) if (peer.hello.as === 'mcp') peer.notify('session.ended', { reason: 'the Host ends' });
+    await Promise.allSettled([...builds].map(([tag, { workspace }]) => ledgerOf(workspace).record({ event: 'closed', terminalId: tag, terminal: 'build' })));
     await Promise.allSettled(starting.values()); // one that is just being started is ended too
     await Promise.allSettled(all().map((one) => end(one, 'its Host ends')));
     await Promise.allSettled([...windows.values()].map(closeWindow)); // those whose Client was not there

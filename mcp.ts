@@ -21,6 +21,7 @@ import {
   messageProblem, openPrivate, parseLine, pipePath, privateDir, readKey, runtimeDir, shortHash, startRole, step, type Cancellation, type Connection, type Handler,
 } from './bootstrap.js';
 import type * as Cdp from './cdp.ts';
+import { changeSince, readState, type State } from './changes.ts';
 
 // ---------------------------------------------------------------------------------------------------------- limits
 
@@ -38,6 +39,7 @@ const UNREAD_PAUSE = 1024 * 1024; // unread answers before stdin is read no furt
 const UNREAD_CAP = 64 * 1024 * 1024; // unread answers of calls that were under way already
 const RUNNING_CAP = 4096;
 const READY_MS = 120_000; // a Host finds or starts a Client, or opens a window, within this
+const RELOAD_MS = READY_MS + 300_000; // and builds before that
 const STATUS_MS = 3000;
 const CLIENT_MS = 20_000; // beyond what a call itself may wait: a shell starts, or a tree ends, within this
 const DEBUG_MS = 45_000; // the same for the debugger: an adapter starts, a tree of programs ends
@@ -108,6 +110,7 @@ export type Tool = {
   via: 'host' | 'client' | 'debug' | 'cdp';
   input: Schema;
   output: Schema;
+  starts?: (args: Json) => boolean; // new work: sources that are newer than the window are built and swapped in before it
   lock?: (args: Json) => string; // calls with the same key run one after the other; '' waits for nobody
   auditArgs?: (args: Json) => Json; // what of the arguments may be written down
   run: (args: Json, run: Run) => Promise<Json>;
@@ -129,11 +132,17 @@ const ERROR_SCHEMA: Schema = {
   required: ['code', 'message'],
 };
 
+const RELOAD_SCHEMA: Schema = {
+  type: 'object',
+  description: 'Sources were newer than the window: what came of it.',
+  properties: { done: { type: 'boolean' }, changed: { type: 'string' }, build: { type: 'object', properties: { ok: { type: 'boolean' }, durationMs: { type: 'integer' }, output: { type: 'string' } } } },
+};
+
 /** The schema of a result: what the tool promises, or an error; the ledger in both. */
 function result(properties: Record<string, Schema>, required: string[]): Schema {
   return {
     type: 'object',
-    properties: { ...properties, error: ERROR_SCHEMA, ledger: LEDGER_SCHEMA },
+    properties: { ...properties, reload: RELOAD_SCHEMA, reloadPending: { type: 'string' }, error: ERROR_SCHEMA, ledger: LEDGER_SCHEMA },
     required: ['ledger'],
     anyOf: [{ required }, { required: ['error'] }],
   };
@@ -191,6 +200,10 @@ const ENTRIES_RESULT: Schema = result({ lines: { type: 'array', items: { type: '
 const DEBUG_QUEUED = ['continue', 'step', 'restart', 'breakpoint_set', 'breakpoint_remove', 'exception_break_on', 'evaluate', 'set_variable'];
 const DEBUG_SETTINGS = /^VSCODE_DEVTOOLS_(?:JS_DEBUG|DEBUGPY|RDBG|DLV|LLDB_DAP|DAP_LOG)$/;
 
+/** Who looks at the whole window wants to see what the sources make of it now. An action, or a look at a node, goes on in the
+ * window that it was planned for. */
+const LOOKS: Record<string, (args: Json) => boolean> = { snapshot: ({ within }) => within === undefined, screenshot: ({ uid }) => uid === undefined, evaluate: () => true };
+
 /** Tokens are put into variables. */
 const hideEnv = (args: Json): Json => (isObject(args.env) ? { ...args, env: Object.fromEntries(Object.entries(args.env).map(([name, value]) => [name, `(${String(value).length} characters)`])) } : args);
 
@@ -217,6 +230,18 @@ export const TOOLS: readonly Tool[] = [
     text: statusText,
   },
   {
+    name: 'devtools_reload',
+    title: 'Reload the window',
+    description: 'Builds the extension under development and swaps the window (headless: the Client) for a new one, also out of Safe Mode. Newer sources are noticed by themselves; while something runs there nothing is swapped unless `force` is given.',
+    effect: 'spawn',
+    via: 'host',
+    input: takes({ force: { type: 'boolean', default: false, description: 'Also while a command runs or a program is stopped there: it is ended.' } }),
+    output: result({ reloaded: { type: 'boolean' }, clientPid: NULLABLE, cdpPort: NULLABLE, build: { type: 'object' }, message: { type: 'string' } }, ['reloaded', 'clientPid']),
+    lock: () => 'the reload',
+    run: devtoolsReload,
+    text: (body) => String(body.message),
+  },
+  {
     name: 'devtools_exec',
     title: 'Run code inside the Client',
     description: 'Fallback where no tool helps: runs JavaScript in the Client (in a window: in the extension host), as the body of an async function with `vscode`, `payload` and `require`, and returns its value.',
@@ -224,6 +249,7 @@ export const TOOLS: readonly Tool[] = [
     via: 'client',
     input: takes({ code: { type: 'string', minLength: 1, maxLength: 1_000_000 }, payload: VALUE }, ['code']),
     output: result({ pending: { type: 'boolean' }, value: VALUE, message: { type: 'string' } }, ['pending']),
+    starts: () => true,
     run: (args, run) => askClient('exec', args, run).catch((error) => {
       if (!(error instanceof RpcError) || error.code !== -32601) throw error;
       throw refusedExec();
@@ -249,6 +275,7 @@ export const TOOLS: readonly Tool[] = [
       additionalProperties: false,
     },
     output: RUN_RESULT,
+    starts: () => true,
     lock: (args) => `terminal ${String(args.name)}`,
     auditArgs: (args) => hideEnv(args),
     run: terminalRun,
@@ -409,6 +436,7 @@ export const TOOLS: readonly Tool[] = [
     via: 'client',
     input: takes({ command: { type: 'string', minLength: 1, maxLength: 500 }, args: { type: 'array', maxItems: 20 } }, ['command']),
     output: result({ command: { type: 'string' }, pending: { type: 'boolean' }, value: VALUE, message: { type: 'string' } }, ['command', 'pending']),
+    starts: () => true,
     lock: () => 'the window',
     run: (args, run) => askClient('command.execute', args, run),
     text: (body) => (body.message ? String(body.message) : body.value === null ? 'done' : JSON.stringify(body.value)),
@@ -461,10 +489,19 @@ export const TOOLS: readonly Tool[] = [
 
 /** A row of the window: cdp.ts does it, and is loaded when the first is called. */
 function windowTool(verb: string, title: string, description: string, effect: Tool['effect'], input: Schema, output: Schema, text: Tool['text'] = actionText): Tool {
-  return { name: `window_${verb}`, title, description, effect, via: 'cdp', input, output, run: (args, run) => askWindow(verb, args, run), text, ...(effect === 'write' && { lock: () => 'the window' }), ...(verb === 'type' && { auditArgs: (args: Json) => ({ ...args, text: `(${String(args.text).length} characters)` }) }) };
+  return { name: `window_${verb}`, title, description, effect, via: 'cdp', input, output, run: (args, run) => askWindow(verb, args, run), text, ...(LOOKS[verb] && { starts: LOOKS[verb] }), ...(effect === 'write' && { lock: () => 'the window' }), ...(verb === 'type' && { auditArgs: (args: Json) => ({ ...args, text: `(${String(args.text).length} characters)` }) }) };
 }
 
 async function askWindow(verb: string, args: Json, run: Run): Promise<Json> {
+  link.inWindow++;
+  try {
+    return await workInWindow(verb, args, run);
+  } finally {
+    link.inWindow--;
+  }
+}
+
+async function workInWindow(verb: string, args: Json, run: Run): Promise<Json> {
   if (verb === 'evaluate') await checkExec(run);
   const window = await windowLink(run);
   const { VERBS } = windowBundle();
@@ -502,6 +539,7 @@ function debugTool(verb: string, title: string, description: string, effect: Too
     name: `debug_${verb}`, title, description, effect, via: 'debug', input, output, run: (args, run) => askDebug(verb, args, run), text: debugText,
     ...(DEBUG_QUEUED.includes(verb) && { lock: (args: Json) => (args.wait === true ? '' : `debug session ${String(args.session ?? '').split('/')[0]}`) }),
     ...(verb === 'start' && { auditArgs: hideEnv }),
+    ...((verb === 'start' || verb === 'attach') && { starts: () => true }),
   };
 }
 
@@ -611,6 +649,71 @@ function runText(body: Json): string {
 function killText(body: Json): string {
   const parts = [['ended', body.killed], ['signalled', body.signalled], ['still alive', body.failed]];
   return parts.map(([what, pids]) => (Array.isArray(pids) && pids.length ? `${String(what)}: ${pids.join(', ')}` : '')).filter(Boolean).join('; ') || 'nothing to end';
+}
+
+// ---- hot reload
+
+/** Before new work begins: if sources are newer than the window that runs them, the Host builds them and swaps it. What came of
+ * that is part of the result. */
+async function freshen(tool: Tool, args: Json, run: Run): Promise<Json> {
+  const starts = tool.starts?.(args) === true;
+  if ((!starts && tool.via !== 'cdp') || (await clientLink(run).then(() => false, () => true))) return {}; // what is wrong with the Client the tool says itself
+  const changed = link.sources ? await changeSince(link.sources) : '';
+  if (!changed) return {};
+  if (!starts) return { reloadPending: `${changed} is newer than what runs in the window: window_snapshot, window_command or devtools_reload load it` };
+  if (link.inWindow) return { reloadPending: `${changed} is newer than what runs in the window, where ${link.inWindow} window tools are under way: the next call loads it` };
+  const said = await askReload({}, run);
+  const build = isObject(said.build) ? said.build : {};
+  if (said.pending) return { reloadPending: `${changed} is newer than what runs, but ${String(said.pending)}: it is loaded when that has ended, or now by devtools_reload {"force":true}` };
+  if (build.ok === false) return { reload: { done: false, changed, build }, reloadPending: `${changed} was changed, but the build failed, so the old code still runs. Mend it and call again` };
+  return { reload: { done: said.reused === false, changed, ...(said.build !== undefined && { build: { ...build, output: '' } }) } };
+}
+
+async function askReload(wish: Json, run: Run): Promise<Json> {
+  const host = await hostLink(run);
+  const said = await host.call('hotReloadRequired', { ...asked(), ...wish }, { timeoutMs: RELOAD_MS, signal: run.signal, onProgress: run.progress });
+  if (!isObject(said)) return {};
+  if (link.clientPid !== said.clientPid) link.client?.close('it was swapped for a newer one'); // it may not have been noticed yet
+  learnSources(said);
+  return said;
+}
+
+/** What the Client runs: the state of its sources before they were built. */
+function learnSources({ sources, clientPid }: Json): void {
+  link.clientPid = clientPid;
+  if (!isObject(sources)) return void delete link.sources;
+  if (link.sources?.takenAt === sources.takenAt) return;
+  delete link.sources;
+  try {
+    const fd = openPrivate(String(sources.file), fs.constants.O_RDONLY);
+    try {
+      link.sources = readState(fs.readFileSync(fd, 'utf8'));
+    } finally {
+      fs.closeSync(fd);
+    }
+  } catch (error) {
+    log('warning', `changes of sources cannot be noticed: ${messageOf(error)}`);
+  }
+}
+
+async function devtoolsReload({ force }: Json, run: Run): Promise<Json> {
+  const host = await hostLink(run);
+  const { safeMode, reason, mode } = await host.call('system.ping').then((ping) => (isObject(ping) ? ping : {})); // in Safe Mode it tries again if its file is another
+  if (safeMode === true) throw failure('E_SAFE_MODE', `the Host (${String(mode)}) cannot load its own code: ${String(reason)}. Mend and build it (npm run build in the folder of vscode-devtools), then call devtools_reload again`);
+  const said = await askReload({ always: true, force }, run);
+  const { build, pending, changed } = said;
+  if (pending) return { reloaded: false, clientPid: said.clientPid, cdpPort: said.cdpPort, reloadPending: String(pending), message: `nothing was reloaded: ${String(pending)}. Wait for it, or call devtools_reload {"force":true}` };
+  if (isObject(build) && build.ok === false) throw failure('E_BUILD', `the build failed, so the old window was kept:\n${String(build.output)}\nMend it and call again`, { build });
+  const client = await clientLink(run).then((peer) => peer.call('system.ping', {}, { timeoutMs: STATUS_MS })); // it answers
+  if (isObject(client) && client.safeMode === true) throw failure('E_SAFE_MODE', `a new Client is there (pid ${String(client.pid)}), but cannot load its code: ${String(client.reason)}. Mend and build it, then call devtools_reload again`);
+  return { reloaded: true, clientPid: said.clientPid, cdpPort: said.cdpPort, ...(build !== undefined && { build }), message: `reloaded${changed ? ` (${String(changed)} had changed)` : ''}: the Client is process ${String(said.clientPid)} now. Terminals and uids of before are gone` };
+}
+
+/** What a reader of text must know of a reload. */
+function reloadText({ reload, reloadPending }: Json): string {
+  const { done, changed, build } = isObject(reload) ? reload : {};
+  const words = isObject(build) && build.ok === false ? `[the build failed]\n${String(build.output)}` : '';
+  return [done === true ? `[reloaded first: ${String(changed)} had changed]` : '', words, reloadPending ? `[${String(reloadPending)}]` : ''].filter(Boolean).join('\n');
 }
 
 // ---- status
@@ -800,8 +903,8 @@ const lock = createLocks();
 // ---------------------------------------------------------------------------------------- links to Host and Client
 // Made at the first call that needs them, shared by all, made again when they drop.
 
-type Link = { host?: Connection; hostStatus?: Json; isTracking?: boolean; client?: Connection; clientPipe?: string; debug?: Connection; debugLost?: string; cdpPort?: number; window?: Cdp.Window; toWindow?: Promise<Cdp.Window>; toHost?: Promise<Connection>; toClient?: Promise<Connection>; toDebug?: Promise<Connection>; paused?: string; onPaused: Set<() => void>; wasVscode?: boolean };
-const link: Link = { onPaused: new Set() };
+type Link = { sources?: State; clientPid?: unknown; inWindow: number; host?: Connection; hostStatus?: Json; isTracking?: boolean; client?: Connection; clientPipe?: string; debug?: Connection; debugLost?: string; cdpPort?: number; window?: Cdp.Window; toWindow?: Promise<Cdp.Window>; toHost?: Promise<Connection>; toClient?: Promise<Connection>; toDebug?: Promise<Connection>; paused?: string; onPaused: Set<() => void>; wasVscode?: boolean };
+const link: Link = { onPaused: new Set(), inWindow: 0 };
 
 function hostLink(run: Run): Promise<Connection> {
   if (link.host) return Promise.resolve(link.host);
@@ -973,13 +1076,14 @@ function unlessCancelled<T>(shared: Promise<T>, signal: Cancellation): Promise<T
 }
 
 /** What this server was started to work in. */
-const asked = (): Json => ({ workspace: options.workspace, ...(options.vscode && { vscode: options.vscode }), ...(options.extensions.length > 0 && { extensions: options.extensions }), settings: Object.fromEntries(Object.entries(process.env).filter(([name]) => /^VSCODE_DEVTOOLS_(?:NODE|CHROMIUM)$/.test(name))) });
+const asked = (): Json => ({ workspace: options.workspace, ...(options.vscode && { vscode: options.vscode }), ...(options.extensions.length > 0 && { extensions: options.extensions }), settings: Object.fromEntries(Object.entries(process.env).filter(([name]) => /^VSCODE_DEVTOOLS_(?:NODE|CHROMIUM|BUILD)$/.test(name))) });
 
 async function reachClient(run: Run): Promise<Connection> {
   const host = await hostLink(run);
   const ready = await host.call('mcpReady', { ...asked(), roles: ['client'] }, { timeoutMs: READY_MS, onProgress: run.progress });
   step('ready');
   onPaused(isObject(ready) ? ready.paused : undefined);
+  if (isObject(ready)) learnSources(ready);
   if (isObject(ready) && typeof ready.cdpPort === 'number') link.cdpPort = ready.cdpPort;
   else delete link.cdpPort;
   if (link.paused && !link.client) throw pausedError(link.paused, false); // it does not even shake hands
@@ -1130,12 +1234,14 @@ async function callTool(tool: Tool, given: unknown, run: Run): Promise<ToolResul
   let release: (() => void) | undefined;
   let body: Json;
   let failed = false;
+  let fresh: Json = {};
   try {
     const args = checkArguments(tool, given);
     const key = tool.lock?.(args);
     if (key) release = await lock(key, run.signal);
     record({ kind: 'intent', call, tool: tool.name, effect: tool.effect, args: auditedArguments(tool.auditArgs?.(args) ?? args, tool.effect === 'exec' ? AUDIT_CODE_CAP : AUDIT_ARGS_CAP) });
     step('intent');
+    fresh = await freshen(tool, args, run);
     body = await tool.run(args, run);
     if (run.signal.aborted) throw failure('E_CANCELLED', `${tool.name} was cancelled by the client`);
     step('worked');
@@ -1149,9 +1255,9 @@ async function callTool(tool: Tool, given: unknown, run: Run): Promise<ToolResul
   // After the answer, which need not wait for the disk. If the process dies in between, the outcome reads as unknown.
   setImmediate(recordResult, { kind: 'result', call, tool: tool.name, ok: !failed, ms, ...(isObject(body.error) && { error: body.error.code }) });
   const { image, ...said } = body;
-  const structuredContent = { ...said, ledger: await ledgerSection(tool) };
+  const structuredContent = { ...fresh, ...said, ledger: await ledgerSection(tool) };
   const words = failed && isObject(body.error) ? String(body.error.message) : tool.text(structuredContent);
-  const text = [words, ledgerText(structuredContent.ledger)].filter(Boolean).join('\n');
+  const text = [reloadText(fresh), words, ledgerText(structuredContent.ledger)].filter(Boolean).join('\n');
   return { content: [{ type: 'text', text }, ...(isObject(image) ? [{ type: 'image', ...image }] : [])], structuredContent, ...(failed && { isError: true }) };
 }
 
@@ -1509,6 +1615,7 @@ environment
   VSCODE_DEVTOOLS_DIR   where the sockets and the key are (default: a private directory of this user)
   VSCODE_DEVTOOLS_LOG   set: say more on stderr
   VSCODE_DEVTOOLS_VSCODE, _CHROMIUM, _NODE   the same as --vscode; a Chromium and a node for a VS Code server
+  VSCODE_DEVTOOLS_BUILD     how an extension under development is built (default: its script \`build\`, if it has one)
   VSCODE_DEVTOOLS_SHELL     the shell of terminals (default: $SHELL if it is bash, zsh or sh)
   VSCODE_DEVTOOLS_PROMPTS   patterns of questions, one regular expression a line
   VSCODE_DEVTOOLS_ORPHANS   orphaned processes at start: report (default), ask, end

@@ -512,7 +512,7 @@ test('the command line explains itself and refuses what it does not know', async
   const client = world.mcp({ args: ['--tools=devtools'] });
   await client.initialize();
   const { tools } = body(await client.request('tools/list'), 'result');
-  assert.deepEqual(Array.isArray(tools) && tools.map(({ name }: Json) => name), ['devtools_status']);
+  assert.deepEqual(Array.isArray(tools) && tools.map(({ name }: Json) => name), ['devtools_status', 'devtools_reload']);
   await client.call('devtools_status');
   await client.close();
   assert.match(cli('host', 'stop').out, /^stopped the Host \(pid \d+\)\n$/);
