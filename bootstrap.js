@@ -52,6 +52,7 @@ const ADOPT_MS = 10_000; // a Client that no Host holds for this long ends itsel
 const IDLE_MS = 30 * 60_000; // a headless Host that nobody has used for this long ends itself
 const START_MS = 15_000; // a role says that it is ready within this
 const PATTERN_MS = 1000; // a user's regular expression takes no longer
+const TAKEOVERS = 3; // in a row: an MCP server may start a headless Host in between
 const STOP_MS = 8000; // what a role may take to clean up before the process ends all the same
 
 const WINDOWS = process.platform === 'win32';
@@ -375,7 +376,7 @@ class Call {
 /** @typedef {{timeoutMs?: number, signal?: Cancellation, onProgress?: (message: string) => void}} CallOptions */
 /** @typedef {{method: string, due: number, timeoutMs: number, resolve: (value: unknown) => void, reject: (error: Error) => void, signal?: Cancellation,
  *   onAbort: () => void, onProgress?: (message: string) => void}} Pending */
-/** @typedef {{as: string, pid: number}} Hello */
+/** `by`: who launched it, if that is VS Code. @typedef {{as: string, pid: number, by?: string}} Hello */
 
 /** A deadline, called off by what it returns. It lets what has already arrived be read first: a process that was stopped
  * wakes to late timers, and the answers wait behind them. @param {number} ms @param {() => void} onLate */
@@ -669,14 +670,14 @@ function accept(socket, key, handlers, onOpen) {
   peer.onClose.push(inTime);
   const nonce = crypto.randomBytes(16).toString('hex');
   peer.onHello = (hello) => {
-    const { hello: product, as, pid } = parseHello(hello);
+    const { hello: product, as, pid, by } = parseHello(hello);
     if (product !== 'vscode-devtools') return peer.close('not a hello of ours');
     peer.send(JSON.stringify({ nonce, mac: mac(key, 'server', hello, nonce) }));
     peer.onHello = (answer) => {
       if (!sameMac(parseHello(answer).mac, mac(key, 'client', hello, nonce))) return peer.close('wrong key');
       inTime();
       peer.label = `${as} (pid ${pid})`;
-      peer.open({ as: String(as), pid: Number(pid) });
+      peer.open({ as: String(as), pid: Number(pid), ...(typeof by === 'string' && { by }) });
       onOpen(peer);
     };
   };
@@ -703,7 +704,7 @@ function greet(pipe, { as, key, label = 'the peer', handlers = new Map() }) {
   return new Promise((resolve, reject) => {
     const peer = new Peer(net.connect(pipe), handlers, false, label);
     const nonce = crypto.randomBytes(16).toString('hex');
-    const hello = JSON.stringify({ hello: 'vscode-devtools', as, pid: process.pid, nonce });
+    const hello = JSON.stringify({ hello: 'vscode-devtools', as, pid: process.pid, ...(process.env.VSCODE_DEVTOOLS_LAUNCHED_BY && { by: process.env.VSCODE_DEVTOOLS_LAUNCHED_BY }), nonce });
     let connected = false;
     const inTime = deadline(HELLO_MS, () => peer.close('no answer'));
     peer.socket.once('connect', () => {
@@ -889,6 +890,7 @@ async function sweep(dir, name, mine) {
  * @property {(reason: string) => Promise<void>} stop
  * @property {() => string} busyWith what this process owns that is alive, in words; '' if nothing
  * @property {boolean} displaced set before onStop when another process has taken this one's place
+ * @property {string} takenBy set before stop() when another process asked for this one's place: who that is
  * @property {boolean} isReloading set before onStop when VS Code ends the extension: the window may come back
  * @property {() => void} leave what a window does when its role has ended: it closes
  * @property {() => Promise<void> | void} onStop
@@ -906,7 +908,7 @@ const pipeName = (roleName, workspace) => (roleName === 'host' ? 'host' : `${rol
 const tagPrefix = (runtime, workspace) => `t-${shortHash(`${runtime}\0${workspace}`)}-`;
 
 /** Claims the role's name and serves it; undefined if a living process has it.
- * @param {RoleName} roleName @param {{workspace?: string, vscode?: unknown, context?: unknown, order?: SpawnOrder, log?: (text: string) => void, exit: () => void}} options
+ * @param {RoleName} roleName @param {{workspace?: string, vscode?: unknown, context?: unknown, order?: SpawnOrder, log?: (text: string) => void, exit: (reason: string) => void}} options
  * @returns {Promise<Role | undefined>} */
 async function serve(roleName, { workspace = '', vscode, context, order, log, exit }) {
   actor = roleName;
@@ -935,6 +937,7 @@ async function serve(roleName, { workspace = '', vscode, context, order, log, ex
     stop: (reason) => (stopping ??= stop(reason)),
     busyWith: () => '',
     displaced: false,
+    takenBy: '',
     isReloading: false,
     leave: () => {},
     onStop: () => {},
@@ -954,7 +957,7 @@ async function serve(roleName, { workspace = '', vscode, context, order, log, ex
       step('released');
       for (const peer of role.peers) peer.close(`${roleName} ended: ${reason}`);
     } finally {
-      exit();
+      exit(reason);
     }
   }
 
@@ -1121,6 +1124,14 @@ function spawnOrder() {
 /** @type {Role | undefined} */
 let activeRole;
 
+/** What a window is at present, for its user interface, and what a person may ask of it.
+ * @typedef {object} Shown
+ * @property {Role | undefined} role
+ * @property {string} standing why this window has no role; '' if it has one
+ * @property {string} lostTo who took this window's role; '' if it never had it
+ * @property {() => void} onChange set by the user interface
+ * @property {() => Promise<void>} override makes this window the Host, whoever is it now */
+
 /** VS Code's entry. @param {{subscriptions: {dispose(): unknown}[], logUri: {fsPath: string}, extensionPath: string}} context */
 async function activate(context) {
   const vscode = require('vscode');
@@ -1129,49 +1140,76 @@ async function activate(context) {
   /** @param {string} text */
   const log = (text) => channel.appendLine(`${new Date().toISOString()} ${text}`);
   const order = spawnOrder();
-  let standing = ''; // why this window has no role
-  try {
-    log(`vscode-devtools ${VERSION} in VS Code ${vscode.version}, extension host ${process.pid}${order ? `, spawned for ${order.workspace}` : ''}`);
-    activeRole = order ? await becomeClient(order, vscode, context, log) : await becomeHost(vscode, context, log);
-    if (!activeRole) standing = 'another Host answers';
-  } catch (error) {
-    standing = messageOf(error);
+  /** @type {Shown} */
+  const shown = { role: undefined, standing: '', lostTo: '', onChange: () => {}, override: () => become(true) };
+
+  /** @param {boolean} [isWanted] a person has said so: whoever is the Host makes room */
+  async function become(isWanted = false) {
+    try {
+      activeRole = shown.role = order ? await becomeClient(order, vscode, context, log) : await becomeHost(vscode, context, log, onHostEnded, isWanted);
+      shown.standing = activeRole ? '' : 'another Host answers';
+    } catch (error) {
+      shown.standing = messageOf(error);
+    }
+    if (!shown.role) return log(`this window stands by: ${shown.standing}`);
+    shown.lostTo = '';
+    shown.onChange();
   }
-  if (!activeRole) log(`this window stands by: ${standing}`);
+
+  /** This window was the Host: taken over, or displaced. @param {string} reason */
+  function onHostEnded(reason) {
+    if (!shown.role || shown.role.isReloading) return;
+    shown.lostTo = shown.role.takenBy || 'another process';
+    activeRole = shown.role = undefined;
+    shown.standing = reason;
+    log(`this window stands by: ${reason}`);
+    shown.onChange();
+  }
+
+  await become();
   // The rest is for people, and apart: what fails in it leaves the role as it is.
   let problem = '';
   try {
     const file = path.join(__dirname, 'dist', 'gui.js');
-    await require(file).activate(vscode, context, { role: activeRole, standing, channel, log });
+    await require(file).activate(vscode, context, shown, channel, log);
   } catch (error) {
+    shown.onChange = () => {};
     problem = messageOf(error);
     log(`safe mode of the user interface: ${problem}`);
   }
   await vscode.commands.executeCommand('setContext', 'vscdt.coreLoaded', problem === '');
 }
 
-/** Becomes the Host. An idle headless one makes room; anything that is alive there keeps its place.
- * @param {unknown} vscode @param {unknown} context @param {(text: string) => void} log @returns {Promise<Role | undefined>} */
-async function becomeHost(vscode, context, log) {
-  const options = { vscode, context, log, exit: () => {} };
-  const role = await serve('host', options);
-  if (role) return role;
-  const dir = privateDir(runtimeDir());
-  const peer = await connect(pipePath(dir, 'host'), { as: 'window', key: readKey(dir), label: 'the Host' });
-  const gone = new Promise((resolve) => peer.onClose.push(resolve));
-  try {
-    const ping = await peer.call('system.ping');
-    if (!isObject(ping) || ping.mode !== 'headless') return undefined;
-    await peer.call('takeover', { reason: 'a VS Code window is the Host now', by: `VS Code (pid ${process.pid})`, ifIdle: true });
-    await gone;
-    log(`the headless Host ${ping.pid} made room`);
-  } catch (error) {
-    log(`the headless Host stays: ${messageOf(error)}`);
-    return undefined;
-  } finally {
-    peer.close('asked');
+/** Becomes the Host. An idle headless one makes room; anything that is alive there keeps its place, unless a person wants it.
+ * @param {{workspace: {workspaceFolders?: ReadonlyArray<{uri: {fsPath: string}}>}}} vscode @param {unknown} context @param {(text: string) => void} log
+ * @param {(reason: string) => void} exit @param {boolean} isWanted @returns {Promise<Role | undefined>} */
+async function becomeHost(vscode, context, log, exit, isWanted) {
+  const folder = vscode.workspace.workspaceFolders?.[0]?.uri.fsPath ?? 'no folder';
+  const by = `the VS Code window of ${folder} (pid ${process.pid})`;
+  for (let tries = 1; ; tries++) {
+    const role = await serve('host', { vscode, context, log, exit });
+    if (role || tries > TAKEOVERS) return role;
+    step('takeover.asking');
+    const dir = privateDir(runtimeDir());
+    const peer = await connect(pipePath(dir, 'host'), { as: 'window', key: readKey(dir), label: 'the Host' });
+    const gone = new Promise((resolve) => peer.onClose.push(resolve));
+    try {
+      const ping = await peer.call('system.ping');
+      const { mode, pid } = isObject(ping) ? ping : {};
+      if (mode !== 'headless' && !isWanted) return undefined;
+      const answer = await peer.call('takeover', { reason: isWanted ? 'a person chose Override' : 'a VS Code window is the Host now', by, ifIdle: !isWanted });
+      if (isObject(answer) && answer.acknowledged !== true) throw failure('E_REFUSED', `${String(answer.winner)} was first`);
+      await gone;
+      step('takeover.made');
+      log(`the ${mode === 'headless' ? 'headless ' : ''}Host ${String(pid)} made room`);
+    } catch (error) {
+      log(`the Host stays: ${messageOf(error)}`);
+      if (isWanted) throw error;
+      return undefined;
+    } finally {
+      peer.close('asked');
+    }
   }
-  return serve('host', options);
 }
 
 /** Becomes the Client of the Host that spawned this window, if that one says so.

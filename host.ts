@@ -53,6 +53,12 @@ const STOP = { client: 'client.stop', debug: 'debug.quit' };
 const OWNERS = { client: 'terminal', debug: 'session' } as const; // what of a ledger each holds
 const WINDOW_COMMAND = 'VS Code window';
 const MCP_PROVIDER = 'vscode-devtools'; // package.json names it too
+const MCP_SERVER = `vscode-devtools.vscode-devtools/${MCP_PROVIDER}`; // VS Code's id of a provider's server: publisher.name/label
+const MCP_CONFIGS = ['workspace', 'usrlocal', 'usrremote']; // VS Code's names of the other files that may list servers
+const MCP_END_MS = 2000; // a server that VS Code was told to stop has ended within this
+const CLOSE_GRACE_MS = 3000; // a window that comes back within this was not closed
+const WATCH_MS = 1000; // how often it is looked whether the windows are there
+const SESSION_TYPES = ['extensionHost', 'pwa-extensionHost'];
 const OWN = path.resolve(__dirname, '..'); // this extension: the directory above dist/
 
 /** A process that this Host holds for a workspace: a Client, or a debug process (which has no session file: its pipe finds it). */
@@ -628,7 +634,7 @@ export function register(role: Role): void {
     // Only one that has ended has lost what it held: one that only dropped the connection still has it.
     if (hasGone && !ending && !held[kind].has(workspace)) await ledgers.get(workspace)?.settle(OWNERS[kind], async () => [], `its ${CALLED[kind]} is gone`).catch((error) => role.log(`the ledger: ${messageOf(error)}`));
     if (kind !== 'client' || clients.has(workspace) || starting.has(`client ${workspace}`)) return;
-    if (window && !ending && windows.get(workspace) === window) await ensure('client', workspace).catch((error) => role.log(`the window of ${workspace} has not come back: ${messageOf(error)}`)); // it may reload
+    if (window && !ending && windows.get(workspace) === window) await whileReloading(window);
     else if (hasGone) clearSession(workspace);
   }
 
@@ -660,6 +666,70 @@ export function register(role: Role): void {
   async function sweepDeadNames(): Promise<void> {
     const names = new Set(fs.readdirSync(role.dir).map((file) => /^((?:client|debug)-[0-9a-f]{8})\..*sock$/.exec(file)?.[1]));
     for (const name of names) if (name) (await claim(role.dir, name))?.release();
+  }
+
+  // ---- a window that is closed
+  // By a person, that is: its processes have ended and no other window has come in its place. Then the session is over. A
+  // window that reloads keeps its processes, and one that is swapped is not in the list any more.
+
+  const closing = new Set<string>(); // ids of windows whose grace is running
+  const watching = setInterval(async () => {
+    for (const record of windows.values()) {
+      if (closing.has(record.id) || !record.cdpPort || starting.has(`client ${record.workspace}`)) continue;
+      const why = await whyClosed(record);
+      if (why) onWindowEnded(record, why);
+    }
+  }, WATCH_MS);
+  watching.unref();
+
+  /** A process of it has ended, or its browser shows no page any more; '' while it is there, which it is while it reloads. */
+  async function whyClosed({ processes, cdpPort }: WindowRecord): Promise<string> {
+    for (const { name, ...who } of processes) if (await hasEnded(who, 0)) return `its ${name} (pid ${who.pid}) has ended`;
+    const targets = await askPort(cdpPort, '/json/list').catch(() => undefined); // busy, or just ending: then the next look knows
+    return Array.isArray(targets) && !targets.some((one) => isObject(one) && one.type === 'page') ? 'its browser shows no page any more' : '';
+  }
+
+  function onWindowEnded(record: WindowRecord, why: string): void {
+    if (closing.has(record.id) || ending) return;
+    closing.add(record.id);
+    role.log(`the window of ${record.workspace} has closed: ${why}. Another may come within ${CLOSE_GRACE_MS} ms`);
+    setTimeout(() => {
+      closing.delete(record.id);
+      if (windows.get(record.workspace) !== record || ending) return role.log(`the window of ${record.workspace} was replaced: the session goes on`);
+      endSession(record.workspace, 'its window was closed').catch((error) => warn(`the end of the session of ${record.workspace}: ${messageOf(error)}`));
+    }, CLOSE_GRACE_MS);
+  }
+
+  /** The true end: what is left of the window is ended, its MCP servers are told, and those that VS Code runs are stopped. */
+  async function endSession(workspace: string, why: string): Promise<void> {
+    role.log(`the session of ${workspace} is over: ${why}`);
+    step('close.ending');
+    const client = clients.get(workspace);
+    const record = windows.get(workspace);
+    if (record) windows.delete(workspace); // nobody is to wait for it
+    tellEnded(why, false, workspace);
+    client?.peer.close(why); // what was asked of it is answered now: closed
+    if (record) await closeWindow(record);
+    clearSession(workspace);
+    await stopServers(why);
+    role.log(`the session of ${workspace} has ended`);
+  }
+
+  /** The Client of a window is gone, and the window may be reloading: then it comes back by itself. */
+  async function whileReloading(window: WindowRecord): Promise<void> {
+    const { workspace } = window;
+    const why = await whyClosed(window);
+    if (why) return onWindowEnded(window, why);
+    await ensure('client', workspace).catch((error) => {
+      role.log(`the window of ${workspace} has not come back: ${messageOf(error)}`);
+      setTimeout(() => {
+        if (!windows.has(workspace) && !clients.has(workspace) && !starting.has(`client ${workspace}`) && !ending) void endSession(workspace, 'its window has not come back').catch((problem) => warn(messageOf(problem)));
+      }, CLOSE_GRACE_MS);
+    });
+  }
+
+  function tellEnded(reason: string, hostEnds: boolean, workspace?: string): void {
+    for (const peer of role.peers) if (peer.hello.as === 'mcp') peer.notify('session.ended', { reason, hostEnds, ...(workspace && { workspace }) });
   }
 
   // ---- hot reload
@@ -1191,12 +1261,56 @@ export function register(role: Role): void {
   /** What the Problems panel has of errors: all that is known of a task whose output cannot be copied. */
   const problemsIn = (vscode: typeof Vscode): string => vscode.languages.getDiagnostics().flatMap(([uri, list]) => list.filter((one) => one.severity === vscode.DiagnosticSeverity.Error).map((one) => `${uri.fsPath}:${one.range.start.line + 1}:${one.range.start.character + 1} ${one.message}`)).slice(0, 50).join('\n');
 
+  // What VS Code itself runs of ours is stopped with the session: the ids are those of its mcp service. An id that it does not
+  // know is ignored there, so every form is tried. Best effort: each step is logged, none throws.
+
+  const disposables: Vscode.Disposable[] = [];
+  const launched = (): number => [...role.peers].filter((peer) => peer.hello.as === 'mcp' && peer.hello.by === 'vscode').length;
+
+  async function stopServers(why: string): Promise<void> {
+    if (!editor) return;
+    const { commands, workspace } = editor;
+    const ids = [MCP_SERVER, ...(workspace.workspaceFolders ?? []).flatMap(({ uri, index }) => serversIn(path.join(uri.fsPath, '.vscode', 'mcp.json')).flatMap((name) => [`ws${index}`, ...MCP_CONFIGS].map((file) => `mcp.config.${file}.${name}`)))];
+    const run = async (command: string, id: string): Promise<void> => {
+      const done = await Promise.race([Promise.resolve(commands.executeCommand(command, id)).then(() => 'done', (error) => messageOf(error)), new Promise<string>((resolve) => setTimeout(() => resolve('not answered in time'), MCP_END_MS).unref())]);
+      role.log(`${command} ${id} (${why}): ${done}`);
+    };
+    await Promise.all(ids.map((id) => run('workbench.mcp.stopServer', id)));
+    if (await untilNone(launched)) return role.log('no MCP server of VS Code is connected any more');
+    for (const id of ids) {
+      await run('workbench.mcp.restartServer', id);
+      await run('workbench.mcp.stopServer', id);
+    }
+    role.log(`${launched()} MCP servers of VS Code are still connected`);
+  }
+
+  async function untilNone(count: () => number): Promise<boolean> {
+    for (const giveUpAt = performance.now() + MCP_END_MS; count() > 0; await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS))) if (performance.now() > giveUpAt) return false;
+    return true;
+  }
+
+  /** Extension hosts that a person debugs with F5: when the last has ended, and no window of ours is there, the session is over. */
+  function watchSessions(vscode: typeof Vscode): void {
+    const active = new Set<string>();
+    const isOne = ({ type }: Vscode.DebugSession): boolean => SESSION_TYPES.includes(type);
+    disposables.push(
+      vscode.debug.onDidStartDebugSession((session) => void (isOne(session) && active.add(session.id))),
+      vscode.debug.onDidTerminateDebugSession((session) => {
+        if (!isOne(session) || !active.delete(session.id)) return;
+        role.log(`the debugging of ${session.name} has ended (${session.type}): another may come within ${CLOSE_GRACE_MS} ms`);
+        setTimeout(() => {
+          if (active.size || windows.size || ending) return role.log('another debug session or window is there: the session goes on');
+          for (const { uri } of vscode.workspace.workspaceFolders ?? []) endSession(uri.fsPath, 'its debugging has ended').catch((error) => role.log(messageOf(error)));
+        }, CLOSE_GRACE_MS);
+      }),
+    );
+  }
+
   /** Copilot finds the MCP server by itself: no mcp.json is needed. It runs on VS Code's own runtime, so that no node need be on PATH. */
   function offerMcp(vscode: typeof Vscode): void {
-    const context = role.context as Vscode.ExtensionContext; // what VS Code gave to activate()
     if (typeof vscode.lm?.registerMcpServerDefinitionProvider !== 'function') return role.log('this VS Code has no MCP: use .vscode/mcp.json where there is an agent');
     const changed = new vscode.EventEmitter<void>();
-    context.subscriptions.push(
+    disposables.push(
       changed,
       vscode.workspace.onDidChangeWorkspaceFolders(() => changed.fire()),
       vscode.workspace.onDidChangeConfiguration((event) => {
@@ -1276,10 +1390,13 @@ export function register(role: Role): void {
   }));
 
   role.handle('takeover', (params) => {
-    const by = `${String(params.by ?? 'somebody')}: ${String(params.reason ?? 'no reason given')}`;
+    const by = String(params.by ?? 'somebody');
+    if (role.takenBy) return { acknowledged: false, winner: role.takenBy }; // one wins, the others are told who
     const busy = role.busyWith();
     if (params.ifIdle === true && busy) throw failure('E_BUSY', `the Host (pid ${process.pid}) still has ${busy}`);
-    setImmediate(() => void role.stop(`taken over by ${by}`)); // after the answer
+    role.takenBy = by;
+    step('takeover.granted');
+    setImmediate(() => void role.stop(`taken over by ${by}: ${String(params.reason ?? 'no reason given')}`)); // after the answer
     return { acknowledged: true };
   });
 
@@ -1287,20 +1404,24 @@ export function register(role: Role): void {
 
   role.onStop = async () => {
     ending = true;
+    clearInterval(watching);
+    for (const one of disposables) one.dispose();
     if (role.displaced || role.isReloading) return; // the Clients and ledgers are the next Host's by now; if there is none they end by themselves
-    for (const peer of role.peers) if (peer.hello.as === 'mcp') peer.notify('session.ended', { reason: 'the Host ends' });
+    tellEnded(role.takenBy ? `${role.takenBy} has taken over` : 'the Host ends', true);
     await Promise.allSettled([...builds].map(([tag, { workspace }]) => ledgerOf(workspace).record({ event: 'closed', terminalId: tag, terminal: 'build' })));
     await Promise.allSettled(starting.values()); // one that is just being started is ended too
     await Promise.allSettled(all().map((one) => end(one, 'its Host ends')));
     await Promise.allSettled([...windows.values()].map(closeWindow)); // those whose Client was not there
     await Promise.allSettled([...ledgers.values()].map((ledger) => ledger.settle('session', async () => [], 'its Host ends'))); // what a debug process that had to be killed left
     for (const ledger of ledgers.values()) ledger.close();
+    if (role.takenBy) await stopServers('it was taken over');
     await sweepDeadNames(); // those that had to be killed could not remove theirs
   };
 
   const swept = sweepDeadNames().catch((error) => role.log(`dead names could not be removed: ${messageOf(error)}`));
   void swept.then(findWindows).catch((error) => role.log(`windows of an earlier Host: ${messageOf(error)}`));
   if (editor) offerMcp(editor);
+  if (editor) watchSessions(editor);
 }
 
 /** What a VS Code is known by from inside: the directory of a server, or the binary of a desktop. */
@@ -1323,6 +1444,18 @@ function readSettings(): Record<string, unknown> {
     }
   } catch {
     return {}; // none, not private, or damaged: nothing is allowed
+  }
+}
+
+/** The names under which a .vscode/mcp.json starts a server of ours. It may have comments. */
+export function serversIn(file: string): string[] {
+  try {
+    const text = fs.readFileSync(file, 'utf8').replace(/("(?:[^"\\\n]|\\.)*")|\/\/[^\n]*|\/\*[\s\S]*?\*\//g, '$1').replace(/("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])/g, '$1');
+    const value: unknown = JSON.parse(text);
+    const servers = isObject(value) && isObject(value.servers) ? value.servers : {};
+    return Object.entries(servers).filter(([name, server]) => name === 'vscode-devtools' || /vscode-devtools|dist[\\/]+mcp\.js/.test(JSON.stringify(server))).map(([name]) => name);
+  } catch {
+    return []; // none, or damaged: then VS Code runs none either
   }
 }
 

@@ -971,7 +971,8 @@ function onPaused(session: unknown): void {
 let sessionEnded = false; // the Host said that it ends: the next call starts another, not we by ourselves
 
 function onSessionEnded(run: Run, params: Json): void {
-  sessionEnded = true;
+  if (params.workspace !== undefined && params.workspace !== options.workspace) return;
+  sessionEnded = params.hostEnds !== false;
   run.log('notice', `the session ended: ${String(params.reason)}`);
 }
 
@@ -1602,6 +1603,7 @@ usage
   vscode-devtools audit [--verify] [--workspace DIR]     print the log of every tool call, or check its chain
   vscode-devtools doctor [--workspace DIR]               list the debug adapters: found, or how to get them
   vscode-devtools host stop                              end the headless Host and all it holds
+  vscode-devtools host takeover                          make a headless Host the Host, whoever is it now
   vscode-devtools --help | --version
 
 options
@@ -1654,6 +1656,7 @@ function main(argv: string[]): void {
     else words.push(word);
   }
   if (words.join(' ') === 'host stop') return void stopHost();
+  if (words.join(' ') === 'host takeover') return void takeHost();
   try {
     options.workspace = fs.realpathSync(workspace);
     if (!fs.statSync(options.workspace).isDirectory()) throw new Error('not a directory');
@@ -1751,6 +1754,34 @@ async function stopHost(): Promise<void> {
     const none = errorName(error) === 'E_UNREACHABLE';
     process.stdout.write(none ? 'no Host is running\n' : `the Host could not be stopped: ${messageOf(error)}\n`);
     process.exitCode = none ? 0 : 1;
+  } finally {
+    peer?.close('done');
+  }
+}
+
+/** A headless Host takes the place of whoever is the Host: of a VS Code window, too, which is told and may reclaim it. */
+async function takeHost(): Promise<void> {
+  let peer: Connection | undefined;
+  try {
+    const dir = privateDir(runtimeDir());
+    peer = await connect(pipePath(dir, 'host'), { as: 'cli', key: readKey(dir), label: 'the Host' }).catch((error) => {
+      if (errorName(error) !== 'E_UNREACHABLE') throw error;
+      return undefined; // there is none
+    });
+    const ping = await peer?.call('system.ping');
+    const { pid, mode, safeMode } = isObject(ping) ? ping : {};
+    if (safeMode === true) process.kill(Number(pid), 'SIGTERM');
+    const answer = peer && safeMode !== true ? await peer.call('takeover', { reason: 'host takeover', by: `a person on the command line (pid ${process.pid})` }) : {};
+    if (isObject(answer) && answer.acknowledged === false) throw failure('E_REFUSED', `${String(answer.winner)} was first`);
+    if (peer) await untilClosed(peer);
+    await startRole('host', '', dir);
+    const next = await connect(pipePath(dir, 'host'), { as: 'cli', key: readKey(dir), label: 'the Host' });
+    const now = await next.call('system.ping');
+    next.close('done');
+    process.stdout.write(`the Host is headless now (pid ${String(isObject(now) && now.pid)})${peer ? `; the one before (pid ${String(pid)}, ${String(mode)}) has ended its work` : ''}\n`);
+  } catch (error) {
+    process.stdout.write(`the Host was not taken over: ${messageOf(error)}\n`);
+    process.exitCode = 1;
   } finally {
     peer?.close('done');
   }

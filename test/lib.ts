@@ -411,11 +411,12 @@ export class UserWindow {
     fs.writeFileSync(path.join(dir, 'settings.json'), JSON.stringify(values));
   }
 
-  async open(): Promise<Page> {
+  /** Without its test driver VS Code shows notifications where a person sees them; with it only in the list behind the bell. */
+  async open({ driver = true } = {}): Promise<Page> {
     const log = path.join(this.dir, 'log');
     const out = fs.openSync(log, 'a');
     const start = (file: string, args: string[]): void => void this.processes.push(spawn(file, args, { env: this.env, stdio: ['ignore', out, out] }));
-    start(vscode.node, [vscode.server, '--host', '127.0.0.1', '--port', '0', '--connection-token', 'T', '--accept-server-license-terms', '--enable-smoke-test-driver', '--disable-workspace-trust', '--telemetry-level', 'off', '--reconnection-grace-time', '2', ...this.common]);
+    start(vscode.node, [vscode.server, '--host', '127.0.0.1', '--port', '0', '--connection-token', 'T', '--accept-server-license-terms', ...(driver ? ['--enable-smoke-test-driver'] : []), '--disable-workspace-trust', '--telemetry-level', 'off', '--reconnection-grace-time', '2', ...this.common]);
     let port = '';
     await waitFor(() => (port = /agent listening on (\d+)/.exec(fs.readFileSync(log, 'utf8'))?.[1] ?? ''), 'the VS Code server', 20_000);
     const profile = path.join(this.dir, 'chromium');
