@@ -951,8 +951,8 @@ async function serve(roleName, { workspace = '', vscode, context, order, log, ex
     clearTimeout(lonely);
     const late = new Promise((resolve) => setTimeout(resolve, STOP_MS).unref());
     await Promise.race([Promise.resolve().then(() => role.onStop()).catch((error) => role.log(`while stopping: ${messageOf(error)}`)), late]);
-    step('stopping');
     try {
+      step('stopping');
       claimed?.release();
       step('released');
       for (const peer of role.peers) peer.close(`${roleName} ended: ${reason}`);
@@ -1084,7 +1084,6 @@ function startRole(roleName, workspace, dir) {
     const child = require('node:child_process').spawn(process.execPath, [__filename, roleName, workspace], {
       cwd: workspace || dir, detached: true, stdio: ['ignore', 'pipe', 'ignore'], env,
     });
-    step(`started.${roleName}`);
     /** @param {string} problem */
     const finish = (problem) => {
       inTime();
@@ -1097,6 +1096,12 @@ function startRole(roleName, workspace, dir) {
       child.kill('SIGKILL'); // ours, and not yet ready: nothing is lost with it
       finish(`not ready in ${START_MS} ms`);
     });
+    try {
+      step(`started.${roleName}`);
+    } catch (error) {
+      child.kill('SIGKILL'); // nobody would know of it
+      return finish(messageOf(error));
+    }
     child.on('error', (error) => finish(error.message));
     child.on('exit', (code, signal) => finish(`it ended at once (${signal ?? `exit code ${code}`})`));
     const words = new LineReader(HELLO_CAP, (line) => {
@@ -1189,7 +1194,6 @@ async function becomeHost(vscode, context, log, exit, isWanted) {
   for (let tries = 1; ; tries++) {
     const role = await serve('host', { vscode, context, log, exit });
     if (role || tries > TAKEOVERS) return role;
-    step('takeover.asking');
     const dir = privateDir(runtimeDir());
     const peer = await connect(pipePath(dir, 'host'), { as: 'window', key: readKey(dir), label: 'the Host' });
     const gone = new Promise((resolve) => peer.onClose.push(resolve));
@@ -1200,7 +1204,6 @@ async function becomeHost(vscode, context, log, exit, isWanted) {
       const answer = await peer.call('takeover', { reason: isWanted ? 'a person chose Override' : 'a VS Code window is the Host now', by, ifIdle: !isWanted });
       if (isObject(answer) && answer.acknowledged !== true) throw failure('E_REFUSED', `${String(answer.winner)} was first`);
       await gone;
-      step('takeover.made');
       log(`the ${mode === 'headless' ? 'headless ' : ''}Host ${String(pid)} made room`);
     } catch (error) {
       log(`the Host stays: ${messageOf(error)}`);

@@ -703,7 +703,6 @@ export function register(role: Role): void {
   /** The true end: what is left of the window is ended, its MCP servers are told, and those that VS Code runs are stopped. */
   async function endSession(workspace: string, why: string): Promise<void> {
     role.log(`the session of ${workspace} is over: ${why}`);
-    step('close.ending');
     const client = clients.get(workspace);
     const record = windows.get(workspace);
     if (record) windows.delete(workspace); // nobody is to wait for it
@@ -1394,8 +1393,8 @@ export function register(role: Role): void {
     if (role.takenBy) return { acknowledged: false, winner: role.takenBy }; // one wins, the others are told who
     const busy = role.busyWith();
     if (params.ifIdle === true && busy) throw failure('E_BUSY', `the Host (pid ${process.pid}) still has ${busy}`);
-    role.takenBy = by;
     step('takeover.granted');
+    role.takenBy = by;
     setImmediate(() => void role.stop(`taken over by ${by}: ${String(params.reason ?? 'no reason given')}`)); // after the answer
     return { acknowledged: true };
   });

@@ -1563,12 +1563,13 @@ function onStdinEnd(): void {
 function detach(reason: string, problem = false): void {
   if (exiting) return;
   exiting = true;
-  step('detaching');
   if (process.env.VSCODE_DEVTOOLS_LOG || problem) process.stderr.write(`vscode-devtools: ${reason}\n`);
-  link.window?.close(reason);
-  link.debug?.close(reason);
-  link.client?.close(reason);
-  link.host?.close(reason);
+  try {
+    step('detaching');
+    for (const one of [link.window, link.debug, link.client, link.host]) one?.close(reason);
+  } catch (error) {
+    process.stderr.write(`vscode-devtools: while ending: ${messageOf(error)}\n`); // that is no reason to stay
+  }
   const leave = (): void => void setImmediate(() => process.exit(0)); // behind the results that are still to be recorded
   if (process.stdout.writableLength === 0) return leave();
   process.stdout.once('drain', leave);
@@ -1771,10 +1772,13 @@ async function takeHost(): Promise<void> {
     const ping = await peer?.call('system.ping');
     const { pid, mode, safeMode } = isObject(ping) ? ping : {};
     if (safeMode === true) process.kill(Number(pid), 'SIGTERM');
+    step('takeover.asking');
     const answer = peer && safeMode !== true ? await peer.call('takeover', { reason: 'host takeover', by: `a person on the command line (pid ${process.pid})` }) : {};
     if (isObject(answer) && answer.acknowledged === false) throw failure('E_REFUSED', `${String(answer.winner)} was first`);
     if (peer) await untilClosed(peer);
+    step('takeover.granted');
     await startRole('host', '', dir);
+    step('takeover.made');
     const next = await connect(pipePath(dir, 'host'), { as: 'cli', key: readKey(dir), label: 'the Host' });
     const now = await next.call('system.ping');
     next.close('done');

@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { isListening, pipePath } from '../bootstrap.js';
-import { World, body, kill, root, serverFile, waitFor, type Json, type McpClient } from './lib.ts';
+import { World, body, changedCopy, kill, root, serverFile, waitFor, type Json, type McpClient } from './lib.ts';
 
 const SERVERS = 32;
 const ROUNDS = 20;
@@ -67,44 +67,111 @@ function namedSteps(): string[] {
   return [...new Set(steps)].sort();
 }
 
-/** One life of the product: a server starts, calls, ends; then the Host is stopped. Failures are what it is about. */
-async function oneLife(world: World, fault: string): Promise<void> {
-  const env = { VSCODE_DEVTOOLS_FAULT: fault };
-  const server = world.mcp({ env });
-  await server.initialize().then(() => server.call('devtools_status')).catch(() => {}); // killed, or its answer lost
-  server.child.stdin.end();
-  await server.exit();
-  spawnSync(process.execPath, [serverFile, 'host', 'stop'], { env: world.env(), timeout: 20_000 });
+// What is told to a Client's own status shows which source it runs.
+const BUILD = "import fs from 'node:fs'; fs.copyFileSync('client.ts', 'dist/client.js');";
+const sourceOf = (said: string): string => `${fs.readFileSync(path.join(root, 'dist', 'client.js'), 'utf8')}\nexports.said = ${JSON.stringify(said)};\n`;
+
+/** A checkout of ours in a world of its own: its sources count, so that there is something to reload. */
+function checkout(world: World): { file: string; edit: (said: string) => void } {
+  const file = changedCopy(world, 'checkout', { files: { 'host.ts': '', 'client.ts': sourceOf('one'), 'build.mjs': BUILD } });
+  return { file, edit: (said) => fs.writeFileSync(path.join(path.dirname(path.dirname(file)), 'client.ts'), sourceOf(said)) };
 }
 
-test('kill -9 at every named step of start, call and stop: the next start works by itself and nothing is left', async () => {
-  const steps = namedSteps();
-  assert.ok(steps.length > 25, `only ${steps.length} steps: ${steps.join(' ')}`);
-  for (const step of steps) {
-    const world = new World('k');
+/** One life of the product: a server starts, calls, reloads, is taken over, ends; then the Host is stopped. Failures are what it is about. */
+async function oneLife(world: World, fault: string): Promise<void> {
+  const env = { VSCODE_DEVTOOLS_FAULT: fault };
+  const { file, edit } = checkout(world);
+  const command = (word: string): Promise<unknown> => new Promise((resolve) => spawn(process.execPath, [file, 'host', word], { env: world.env(env), stdio: 'ignore' }).on('exit', resolve));
+  const server = world.mcp({ file, env });
+  const attempt = (work: () => Promise<unknown>): Promise<unknown> => (server.exited ? Promise.resolve() : work().catch(() => {})); // killed, or its answer lost
+  await attempt(() => server.initialize());
+  await attempt(() => server.call('terminal_run', { command: 'true' }));
+  edit('two');
+  await attempt(() => server.call('terminal_run', { command: 'true' }));
+  await command('takeover');
+  await attempt(() => server.call('devtools_status'));
+  server.child.stdin.end();
+  await server.exit();
+  await command('stop');
+}
+
+/** Lets a stopped process go on after a while in which the others had to do without it. */
+async function letGoOn(world: World, reached: string, isOver: () => boolean): Promise<void> {
+  const isStopped = (pid: number): boolean => {
     try {
-      const reached = path.join(world.home, 'reached');
-      await oneLife(world, `kill:${step}:${reached}`);
-      assert.equal(fs.existsSync(reached), true, `${step} was not reached`);
-      const next = world.mcp();
-      await next.initialize();
-      const { states, host, client } = await statusOf(next);
-      assert.deepEqual(states, ['connected', 'connected'], step);
-      // A Client whose Host died is adopted by the next Host; one that nobody knows of ends by itself.
-      await waitFor(() => world.processes().filter(({ role }) => role !== 'mcp').length === 2, `${step}: only Host ${String(host)} and Client ${String(client)} to be left`, 15_000);
-      await assertNoStray(world);
-      await next.close();
-      const stopped = spawnSync(process.execPath, [serverFile, 'host', 'stop'], { env: world.env(), encoding: 'utf8', timeout: 20_000 });
-      assert.match(stopped.stdout, /stopped the Host/, step);
-      await waitFor(() => world.processes().length === 0, `${step}: everything to end`);
-      assert.deepEqual(world.sockets(), [], step);
-      const verified = spawnSync(process.execPath, [serverFile, 'audit', '--verify', '--workspace', world.workspace], { env: world.env(), encoding: 'utf8' });
-      assert.equal(verified.status, 0, verified.stdout);
-    } finally {
-      await world.end();
+      return /^State:\s+T/m.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8'));
+    } catch {
+      return false; // gone
     }
+  };
+  while (!isOver()) {
+    await waitFor(() => isOver() || (fs.existsSync(reached) && world.processes().some(({ pid }) => isStopped(pid))), 'a process to stop', 120_000);
+    await Promise.race([waitFor(isOver, 'the rest', STALL_MS).catch(() => {})]); // for so long it does not answer
+    for (const { pid } of world.processes()) if (isStopped(pid)) kill(pid, 'SIGCONT');
   }
-});
+}
+
+/** One Host, one Client, a session file that tells the truth, nothing outside the ledger, and the next start without help. */
+async function checkInvariants(world: World, what: string): Promise<void> {
+  const next = world.mcp({ file: path.join(world.home, 'copy-checkout', 'dist', 'mcp.js') });
+  await next.initialize();
+  const { states, host, client } = await statusOf(next);
+  assert.deepEqual(states, ['connected', 'connected'], what);
+  const run = await next.call('terminal_run', { command: 'echo works; (exit 3)' });
+  assert.deepEqual([run.output, run.exitCode], ['works\n', 3], `${what}: ${JSON.stringify(run)}`);
+  const now = await statusOf(next); // the Client may have been swapped for the sources that were edited
+  // A Client whose Host died is adopted by the next Host; one that nobody knows of ends by itself.
+  await waitFor(() => world.processes().filter(({ role }) => role === 'host' || role === 'client').length === 2, `${what}: only Host ${String(host)} and Client ${String(client)} to be left`, 20_000);
+  assert.equal(JSON.parse(fs.readFileSync(path.join(world.workspace, '.devtools', 'host-session.json'), 'utf8')).clientPid, now.client, what);
+  await waitFor(async () => {
+    const known = JSON.stringify(await next.call('process_list'));
+    return world.processes().every(({ pid, role }) => role !== 'other' || known.includes(`"pid":${pid},`)); // a shell's prompt starts some for an instant
+  }, `${what}: every process to be in the ledger`);
+  await assertNoStray(world);
+  await next.close();
+  const stopped = spawnSync(process.execPath, [serverFile, 'host', 'stop'], { env: world.env(), encoding: 'utf8', timeout: 20_000 });
+  assert.match(stopped.stdout, /stopped the Host/, what);
+  await waitFor(() => world.processes().length === 0, `${what}: everything to end`);
+  assert.deepEqual(world.sockets(), [], what);
+  const verified = spawnSync(process.execPath, [serverFile, 'audit', '--verify', '--workspace', world.workspace], { env: world.env(), encoding: 'utf8' });
+  assert.equal(verified.status, 0, verified.stdout);
+}
+
+const STALL_MS = 5000; // longer than it takes to be noticed
+const AT_ONCE = 3;
+
+for (const [kind, what] of [['kill', 'kill -9'], ['error', 'an error'], ['stop', 'a hang of five seconds']] as const) {
+  test(`${what} at every named step of start, call, reload, takeover and stop: the next start works by itself and nothing is left`, async (context) => {
+    const steps = namedSteps();
+    assert.ok(steps.length > 30, `only ${steps.length} steps: ${steps.join(' ')}`);
+    const rest = [...steps];
+    let runs = 0;
+    const worker = async (): Promise<void> => {
+      for (let step = rest.shift(); step; step = rest.shift()) {
+        const world = new World('k');
+        const name = `${kind} at ${step}`;
+        let problem = '';
+        try {
+          const reached = path.join(world.home, 'reached');
+          let isOver = false;
+          const going = kind === 'stop' ? letGoOn(world, reached, () => isOver) : Promise.resolve();
+          await oneLife(world, `${kind}:${step}:${reached}`).finally(() => (isOver = true));
+          await going;
+          assert.equal(fs.existsSync(reached), true, `${step} was not reached`);
+          await checkInvariants(world, name);
+          runs++;
+        } catch (error) {
+          problem = error instanceof Error ? String(error.stack) : String(error);
+        }
+        await world.end().catch((error) => (problem += `\nat the end: ${String(error)}`));
+        if (problem) throw new Error(`${name}: ${problem}`);
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    context.diagnostic(`${steps.length} steps, ${runs} runs`);
+    assert.equal(runs, steps.length);
+  });
+}
 
 test('kill -9 of Host or Client under 50 calls: every call is answered with a status, and the next finds both', async () => {
   const world = new World('m');

@@ -60,8 +60,8 @@ export class World {
       try {
         const environment = fs.readFileSync(`/proc/${name}/environ`, 'latin1');
         if (!environment.includes(mine)) continue;
-        const ofWindow = /VSCODE_DEVTOOLS_TAG=t-[0-9a-f]+-window-/.test(environment);
         const words = fs.readFileSync(`/proc/${name}/cmdline`, 'latin1').split('\0');
+        const ofWindow = /VSCODE_DEVTOOLS_TAG=t-[0-9a-f]+-window-/.test(environment) || words.some((word) => word.includes('/lib/vscode/extensions/')); // VS Code's own language servers carry no tag
         const at = words.findIndex((word) => word.endsWith('bootstrap.js'));
         if (words[0]) found.push({ pid: Number(name), role: at >= 0 ? String(words[at + 1]) : words.includes('--type=extensionHost') ? 'client' : ofWindow ? 'window' : words.some((word) => word.endsWith('mcp.js')) ? 'mcp' : 'other' });
       } catch {
