@@ -7,7 +7,8 @@
 // Refuses    to act on a node that is gone, covered, disabled or one of several, and to leave a key held.
 //
 // A node is known by its uid: the letter of its document and a number. It lives in that world of the document, not here:
-// so it is the same for every server that looks, and is never given to another node, also after a reload.
+// so it is the same for every server that looks, and is never given to another node, also after a reload. VS Code shows one
+// file after the other in the same row of a list: what is shown is the node there, not the row.
 //
 // Sections   limits · types · in the page · the socket · targets and frames · the tree as text · keys ·
 //            waiting · actions · pictures · console and network
@@ -27,6 +28,7 @@ const LOOK_MS = 4000; // a frame tells what is in it within this, or is shown as
 const PREPARE_MS = 3000; // a node is in view, at rest and enabled within this
 const QUIET_MS = 50; // nothing changes for so long: the window has settled
 const HOVER_MS = 600; // what shows itself for a resting mouse does so within this: no event tells when
+const LOADING_MS = 5000; // a page that shows nothing yet is waited for
 const SETTLE_MS = 1500; // a window that never rests is not waited for longer
 const DRAG_MS = 1500;
 const MESSAGE_CAP = 256 * 1024 * 1024;
@@ -62,7 +64,7 @@ type Prepared = { x: number; y: number; box: Box; what: string } | { problem: 'g
 type Taker = { kind: 'text' | 'code' | 'select' | 'check' | 'none'; id: number; value: string; oneLine: boolean; what: string; options?: string[] };
 
 type PageTools = {
-  version: string; prefix: string; count: number; ids: WeakMap<Element, number>; elements: Map<number, WeakRef<Element>>; forget: FinalizationRegistry<number>;
+  version: string; prefix: string; count: number; ids: WeakMap<Element, number>; elements: Map<number, WeakRef<Element>>; tenants: Map<number, string>; forget: FinalizationRegistry<number>;
   walk: (verbose: boolean, andWatch: boolean) => Walk;
   quiet: (quietMs: number, withinMs: number) => Promise<boolean>;
   prepare: (id: number, needsEnabled: boolean, withinMs: number) => Promise<Prepared>;
@@ -87,7 +89,8 @@ function pageTools(version: string, prefix: string): void {
   const before = world.vscodeDevtools;
   const ids: PageTools['ids'] = before?.ids ?? new WeakMap();
   const elements: PageTools['elements'] = before?.elements ?? new Map();
-  const forget: PageTools['forget'] = before?.forget ?? new FinalizationRegistry((id) => elements.delete(id));
+  const tenants: PageTools['tenants'] = before?.tenants ?? new Map(); // what a row showed when its node got its id
+  const forget: PageTools['forget'] = before?.forget ?? new FinalizationRegistry((id) => drop(id));
 
   const ROWS_CAP = 20_000;
   const TEXT_CAP = 400;
@@ -114,17 +117,37 @@ function pageTools(version: string, prefix: string): void {
   const attribute = (element: Element, name: string): string => element.getAttribute(name) ?? '';
 
   function idOf(element: Element): number {
-    let id = ids.get(element);
-    if (id === undefined) {
-      id = ++self.count;
-      ids.set(element, id);
-      elements.set(id, new WeakRef(element));
-      forget.register(element, id);
-    }
+    const tenant = tenantOf(element);
+    const known = ids.get(element);
+    if (known !== undefined && (tenants.get(known) ?? '') === tenant) return known;
+    if (known !== undefined) drop(known);
+    const id = ++self.count;
+    ids.set(element, id);
+    elements.set(id, new WeakRef(element));
+    if (tenant) tenants.set(id, tenant);
+    forget.register(element, id);
     return id;
   }
 
-  const elementOf = (id: number): Element | undefined => elements.get(id)?.deref();
+  function elementOf(id: number): Element | undefined {
+    const element = elements.get(id)?.deref();
+    return element && tenantOf(element) === (tenants.get(id) ?? '') ? element : undefined;
+  }
+
+  function drop(id: number): void {
+    elements.delete(id);
+    tenants.delete(id);
+  }
+
+  /** What is shown in a row, tab or breadcrumb that VS Code uses again for others; '' elsewhere. */
+  function tenantOf(element: Element): string {
+    const row = element.closest('.monaco-list-row, .tab[data-resource-name], .monaco-breadcrumb-item');
+    if (!row) return '';
+    const key = row.querySelector('[data-key]'); // of a setting
+    if (key) return attribute(key, 'data-key');
+    const icon = row.querySelector('.monaco-icon-label[aria-label]'); // a file's path, and what is the matter with it
+    return `${attribute(row, 'data-resource-name') || attribute(row, 'aria-label')} ${icon ? attribute(icon, 'aria-label').split(' • ')[0] : ''}`;
+  }
 
   /** The children as they are shown: those of a shadow tree, and those that are put into a slot. */
   function childrenOf(element: Element): ArrayLike<Node> {
@@ -555,7 +578,7 @@ function pageTools(version: string, prefix: string): void {
   }
 
   const self: PageTools = {
-    version, prefix: before?.prefix ?? prefix, count: before?.count ?? 0, ids, elements, forget, walk, quiet, prepare, origin, idOf, taker, focus, choose, paste, scrollTo, expectDrag, dragged: () => drag,
+    version, prefix: before?.prefix ?? prefix, count: before?.count ?? 0, ids, elements, tenants, forget, walk, quiet, prepare, origin, idOf, taker, focus, choose, paste, scrollTo, expectDrag, dragged: () => drag,
   };
   world.vscodeDevtools = self;
 }
@@ -678,7 +701,7 @@ export class Window {
   lastCursor = 0;
   trafficAt = 0;
   dialog: Dialog | undefined;
-  crashed = '';
+  crashed: Session | undefined; // the page, whose process has ended
   onDragData: ((data: unknown) => void) | undefined;
   private readonly socket: Socket;
   private readonly ready = new Map<string, Promise<void>>(); // sessions, as their domains are enabled
@@ -694,15 +717,24 @@ export class Window {
     };
   }
 
-  /** Connects to the window behind a port, and to all that is in it. */
+  /** Connects to the window behind a port, and to all that is in it. A page that has crashed is loaded again: it stays dead else. */
   static async connect(port: number): Promise<Window> {
+    const window = await Window.attachTo(port);
+    if (window.crashed) {
+      await window.socket.send('Page.reload', {}, window.crashed.id).finally(() => window.close('it is loaded again after its crash'));
+      return Window.attachTo(port);
+    }
+    return window;
+  }
+
+  private static async attachTo(port: number): Promise<Window> {
     const socket = await Socket.connect(port);
     const window = new Window(socket, port);
     try {
       await socket.send('Target.setDiscoverTargets', { discover: true });
       await socket.send('Target.setAutoAttach', { autoAttach: true, waitForDebuggerOnStart: false, flatten: true }); // its answer comes behind the events
       await window.settledSessions();
-      window.workbench();
+      if (!window.crashed) window.workbench();
       return window;
     } catch (error) {
       socket.close(messageOf(error));
@@ -727,7 +759,7 @@ export class Window {
   }
 
   send(session: Session, method: string, params: Json = {}, withinMs?: number): Promise<Json> {
-    if (this.crashed) return Promise.reject(failure('E_WINDOW', `the window has crashed (${this.crashed}): call devtools_status, the Host opens another`));
+    if (this.crashed) return Promise.reject(this.crashError());
     return this.socket.send(method, params, session.id, withinMs);
   }
 
@@ -747,10 +779,11 @@ export class Window {
       send('Runtime.enable'), send('Log.enable').catch(() => ({})), send('Network.enable', { maxTotalBufferSize: 32 * 1024 * 1024, maxResourceBufferSize: 8 * 1024 * 1024 }).catch(() => ({})),
       send('Target.setAutoAttach', { autoAttach: true, waitForDebuggerOnStart: false, flatten: true }).catch(() => ({})), // a worker may have none of these
     ];
+    if (isPage) asked.unshift(send('Inspector.enable')); // tells at once if the page has crashed: whatever else is asked of it is never answered
     if (isPage) asked.push(send('Page.enable'), send('DOM.enable'), send('Emulation.setFocusEmulationEnabled', { enabled: true }).catch(() => ({})));
     const tree = isPage ? send('Page.getFrameTree') : undefined;
-    await Promise.all(asked);
-    const { frameTree } = (await tree) ?? {};
+    const [told] = await Promise.all([tree, ...asked]); // together: a page that goes meanwhile fails them all
+    const { frameTree } = told ?? {};
     const learn = (node: unknown): void => {
       if (!isObject(node) || !isObject(node.frame)) return;
       const { id, parentId, url } = node.frame;
@@ -778,8 +811,22 @@ export class Window {
     return frame;
   }
 
+  /** The process of a page or frame has ended. */
+  crash(session: Session): void {
+    if (session.type === 'page') {
+      this.crashed = session;
+      this.socket.reject((id) => id === session.id, this.crashError());
+    }
+    this.detach(session);
+  }
+
+  private crashError(): Error {
+    return failure('E_WINDOW', 'the window has crashed. Call again: it is loaded anew then; uids of before are gone, and what was not saved may be');
+  }
+
   /** The page of VS Code itself; an error if there is none. */
   workbench(): Session {
+    if (this.crashed) throw this.crashError();
     const pages = this.pages();
     const found = pages.find(({ url }) => /[?&](?:folder|workspace|ew)=|workbench(?:-dev)?\.html/.test(url)) ?? pages[0];
     if (!found) throw failure('E_WINDOW', 'the window shows no page: it has just been closed, or is only opening. Call devtools_status');
@@ -901,11 +948,7 @@ const EVENTS: Record<string, (window: Window, params: Json, session: Session | u
     if (!isObject(targetInfo)) return;
     for (const session of window.sessions.values()) if (session.targetId === targetInfo.targetId) Object.assign(session, { url: String(targetInfo.url), title: String(targetInfo.title) });
   },
-  'Inspector.targetCrashed': (window, _params, session) => {
-    if (!session) return;
-    if (session.type === 'page') window.crashed = session.title || session.url;
-    window.detach(session);
-  },
+  'Inspector.targetCrashed': (window, _params, session) => session && window.crash(session),
   'Page.frameAttached': (window, { frameId, parentFrameId }) => void window.parents.set(String(frameId), String(parentFrameId)),
   'Page.frameNavigated': (window, { frame }, session) => {
     if (isObject(frame) && session) window.frame(String(frame.id), session).url = String(frame.url);
@@ -1138,7 +1181,7 @@ export function changesOf(before: readonly Row[], after: readonly Row[]): string
     if (row.role === 'line' && row.name === '') continue; // a terminal's line that has scrolled away
     lines.push(`- ${lineOf(row)}${gone.length > 1 ? ` and ${gone.length - 1} below it` : ''}`);
   }
-  if (redrawn) lines.push(`(${redrawn} nodes were drawn anew and have other uids)`);
+  if (redrawn.length) lines.push(`(drawn anew, with other uids: ${redrawn.slice(0, FOUND_CAP).join(', ')}${redrawn.length > FOUND_CAP ? ` and ${redrawn.length - FOUND_CAP} more` : ''})`);
   const kept = lines.slice(0, CHANGES_CAP);
   let text = kept.join('\n');
   if (text.length > CHANGES_TEXT) text = text.slice(0, text.lastIndexOf('\n', CHANGES_TEXT));
@@ -1147,11 +1190,11 @@ export function changesOf(before: readonly Row[], after: readonly Row[]): string
 }
 
 /** What was only drawn anew is no change: of a node that is gone and one that is new and says the same, neither is told. */
-function pairRedrawn(old: Map<string, { row: Row; at: number }>, now: Map<string, { row: Row; at: number }>): number {
+function pairRedrawn(old: Map<string, { row: Row; at: number }>, now: Map<string, { row: Row; at: number }>): string[] {
   const said = ({ uid: _uid, ...rest }: Row): string => JSON.stringify(rest);
   const fresh = new Map<string, string[]>();
   for (const [key, { row }] of now) if (row.uid && !old.has(key)) fresh.set(said(row), [...(fresh.get(said(row)) ?? []), key]);
-  let count = 0;
+  const redrawn: string[] = [];
   for (const [key, { row, at }] of [...old]) {
     if (!row.uid || now.has(key)) continue;
     const twin = fresh.get(said(row))?.shift();
@@ -1159,9 +1202,9 @@ function pairRedrawn(old: Map<string, { row: Row; at: number }>, now: Map<string
     if (twin === undefined || !drawn) continue;
     old.delete(key);
     old.set(twin, { row: drawn.row, at });
-    count++;
+    if (row.role !== 'text') redrawn.push(`${row.uid} is ${drawn.row.uid}`);
   }
-  return count;
+  return redrawn;
 }
 
 // ------------------------------------------------------------------------------------------------------------ keys
@@ -1274,7 +1317,7 @@ type Asked = { window: Window; args: Json; signal: Cancellation; pictures: strin
 
 async function act(asked: Asked, act: (before: View) => Promise<string>, quietMs = QUIET_MS): Promise<Json> {
   const { window, signal } = asked;
-  const before = await view(window, false, true);
+  const before = await viewLoaded(window, false, true);
   const world = before.frames[0]?.world;
   const started = performance.now();
   let done = '';
@@ -1288,6 +1331,17 @@ async function act(asked: Asked, act: (before: View) => Promise<string>, quietMs
   } catch (error) {
     if (!window.dialog) throw error;
     return { done: done || 'done', settled: false, changes: '', dialog: { type: window.dialog.type, message: window.dialog.message }, message: messageOf(window.dialogError()) };
+  }
+}
+
+/** Looks at what is there to be used: a page that is just loading shows nothing yet. */
+async function viewLoaded(window: Window, verbose: boolean, andWatch: boolean): Promise<View> {
+  const giveUpAt = performance.now() + LOADING_MS;
+  for (;;) {
+    const looked = await view(window, verbose, andWatch);
+    const [page] = looked.frames;
+    if (looked.rows.length || !page || performance.now() > giveUpAt) return looked;
+    await changed(window, page, QUIET_MS);
   }
 }
 
@@ -1554,7 +1608,7 @@ async function typeText(window: Window, target: Target, { kind, oneLine, what }:
 
 async function snapshot({ window, args }: Asked): Promise<Json> {
   const verbose = args.verbose === true;
-  const looked = await view(window, verbose).catch((error) => {
+  const looked = await viewLoaded(window, verbose, false).catch((error) => {
     if (!window.dialog) throw error;
   });
   const { dialog } = window;
@@ -1562,7 +1616,7 @@ async function snapshot({ window, args }: Asked): Promise<Json> {
   const { rows, silent, more } = looked;
   const title = window.workbench().title;
   const depth = typeof args.depth === 'number' ? args.depth : Infinity;
-  const notes = [...silent.map((one) => `a frame does not answer: ${one}`), ...(more ? [`${more} nodes beyond the first 20000 of their frame are not here: only scrolling to them shows them`] : [])];
+  const notes = [...silent.map((one) => `a frame does not answer: ${one}`), ...(more ? [`${more} nodes beyond the first 20000 of their frame are not here: only scrolling to them shows them`] : []), ...(rows.length ? [] : ['the window shows nothing yet: it is loading. window_wait_for waits for a text'])];
   const common = { title, ...(notes.length && { notes }) };
   let shown = rows;
   if (typeof args.within === 'string') {

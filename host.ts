@@ -248,7 +248,7 @@ export function windowUrl({ workspace, token, port }: Opening, developed: string
 /** A window has no native dialogs (nobody could press them), asks nothing at its start, and shows nothing that moves by itself. */
 const WINDOW_SETTINGS = {
   'window.dialogStyle': 'custom', 'window.titleBarStyle': 'custom', 'files.simpleDialog.enable': true, 'window.restoreWindows': 'none', 'window.newWindowDimensions': 'default', 'workbench.startupEditor': 'none', 'workbench.tips.enabled': false,
-  'workbench.secondarySideBar.defaultVisibility': 'hidden', 'security.workspace.trust.enabled': false, 'telemetry.telemetryLevel': 'off', 'update.mode': 'none', 'extensions.autoUpdate': false, 'extensions.autoCheckUpdates': false, 'extensions.ignoreRecommendations': true, 'extensions.showRecommendationsOnlyOnDemand': true, 'workbench.enableExperiments': false,
+  'workbench.secondarySideBar.defaultVisibility': 'hidden', 'security.workspace.trust.enabled': false, 'telemetry.telemetryLevel': 'off', 'update.mode': 'none', 'extensions.autoUpdate': false, 'extensions.autoCheckUpdates': false, 'extensions.ignoreRecommendations': true, 'extensions.showRecommendationsOnlyOnDemand': true, 'workbench.enableExperiments': false, 'workbench.reduceMotion': 'on',
   'remote.autoForwardPorts': false, 'terminal.integrated.gpuAcceleration': 'off', // what is drawn on a canvas cannot be read
 };
 
@@ -502,11 +502,12 @@ export function register(role: Role): void {
 
   function ensure(kind: Kind, workspace: string, wanted?: Wanted, progress?: (text: string) => void): Promise<Client & { reused: boolean }> {
     const key = `${kind} ${workspace}`;
-    let start = starting.get(key);
-    if (!start) {
-      start = findOrSpawn(kind, workspace, wanted, progress).finally(() => starting.delete(key));
-      starting.set(key, start);
-    }
+    const shared = starting.get(key);
+    // Who waits for a window to come back knows of no VS Code to open another with: whoever names one tries again then.
+    if (shared && wanted) return shared.catch((error) => (errorName(error) === 'E_NO_CLIENT' ? ensure(kind, workspace, wanted, progress) : Promise.reject(error)));
+    if (shared) return shared;
+    const start = findOrSpawn(kind, workspace, wanted, progress).finally(() => starting.delete(key));
+    starting.set(key, start);
     return start;
   }
 

@@ -4,6 +4,7 @@
 //   node test/bench.mjs --quick         fewer rounds, about half a minute
 //   node test/bench.mjs --json FILE     also the raw figures, a sample a round
 //   node test/bench.mjs --strict        exit code 1 when a bar is missed
+//   node test/bench.mjs --hands         eyes and hands in a window alone
 //
 // Runs      what `npm run bench` has built (dist/, bootstrap.js) and installed (.cache/peers), each in a process that this
 //           one starts, in a private runtime directory, with an empty HOME and no way to the network.
@@ -28,6 +29,7 @@ import { fileURLToPath } from 'node:url';
 
 const quick = process.argv.includes('--quick');
 const strict = process.argv.includes('--strict');
+const handsOnly = process.argv.includes('--hands');
 const jsonFile = process.argv.includes('--json') ? process.argv[process.argv.indexOf('--json') + 1] : undefined;
 
 const START_ROUNDS = quick ? 5 : 15;
@@ -55,8 +57,11 @@ const DEBUG_ROUNDS = quick ? 4 : 15;
 const STEPS = 100;
 const WINDOW_ROUNDS = quick ? 2 : 5;
 const WINDOW_MS = 90_000;
+const LOOK_ROUNDS = quick ? 8 : 30; // at a live window
+const CLICK_ROUNDS = quick ? 4 : 12;
+const SCENE_FILES = 60;
 
-const BARS = { start: 1.5, call: 1.0, memory: 1.3, wire: 0.5, restartMs: 500, runMs: 50, flood: 0.5, floodMemory: 50, floodStatusMs: 100, tree: 1.3, logMs: 1000, debugStart: 1.15, debugPeer: 0.5, debugMs: 10, steps: 1.1, window: 1.3, reconnectMs: 500 };
+const BARS = { start: 1.5, call: 1.0, memory: 1.3, wire: 0.5, restartMs: 500, runMs: 50, flood: 0.5, floodMemory: 50, floodStatusMs: 100, tree: 1.3, logMs: 1000, debugStart: 1.15, debugPeer: 0.5, debugMs: 10, steps: 1.1, window: 1.3, reconnectMs: 500, look: 1.5, characters: 1 / 3, click: 0.5 };
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const serverFile = path.join(root, 'dist', 'mcp.js');
@@ -68,6 +73,7 @@ const scratch = fs.mkdtempSync(path.join('/tmp', 'vdtb-'));
 const runtime = path.join(scratch, 'r'); // short: socket paths have 103 bytes
 const workspace = path.join(scratch, 'workspace');
 const bootstrap = createRequire(import.meta.url)(path.join(root, 'bootstrap.js'));
+const WebSocket = createRequire(import.meta.url)('ws');
 
 // ------------------------------------------------------------------------------------------ programs to compare with
 // Each the least that does the job. The relay is the floor of any server whose work is done in another process.
@@ -171,15 +177,16 @@ const SERVERS = {
     command: [node, path.join(peersDir, '@wonderwhy-er/desktop-commander/dist/index.js'), '--no-onboarding'],
     env: { DESKTOP_COMMANDER_DISABLE_TELEMETRY: '1', DC_FLAG_URL: 'http://127.0.0.1:9/' }, needs: '@wonderwhy-er/desktop-commander',
   },
+  'playwright-mcp': { command: [node, path.join(peersDir, '@playwright/mcp/cli.js'), '--headless'], needs: '@playwright/mcp' },
 };
-const PEERS = ['mcp-debugger', 'chrome-devtools-mcp', 'desktop-commander'];
+const PEERS = ['mcp-debugger', 'chrome-devtools-mcp', 'playwright-mcp', 'desktop-commander'];
 
 // ------------------------------------------------------------------------------------------------------- processes
 
 const living = new Set(); // every child of ours that has not ended
 
 function environment(more = {}) {
-  const env = { PATH: process.env.PATH ?? '', HOME: path.join(scratch, 'home'), LANG: 'C.UTF-8', HTTP_PROXY: 'http://127.0.0.1:9', HTTPS_PROXY: 'http://127.0.0.1:9' };
+  const env = { PATH: process.env.PATH ?? '', HOME: path.join(scratch, 'home'), LANG: 'C.UTF-8', HTTP_PROXY: 'http://127.0.0.1:9', HTTPS_PROXY: 'http://127.0.0.1:9', NO_PROXY: '127.0.0.1' };
   return { ...env, ...more };
 }
 
@@ -259,11 +266,11 @@ function ownRoles() {
 // The same few lines for every server, so that what the client costs is in every figure alike.
 
 class Client {
-  constructor(server) {
+  constructor(server, more = []) {
     const { command, env } = SERVERS[server];
     this.server = server;
     this.startedAt = performance.now();
-    this.child = start(command, env);
+    this.child = start([...command, ...more], env);
     this.waiting = undefined; // {id, resolve} of the one call under way
     this.text = '';
     this.lastError = '';
@@ -951,6 +958,216 @@ async function windowed() {
   return { client, at, startedAt: client.startedAt };
 }
 
+/** 13. Eyes and hands in a live window that all look at at once, each over its own connection: a whole look, and a click until its
+ * answer. Raw is one getFullAXTree of the workbench, and the three mouse events of a click, as fast as the browser takes them. */
+async function measureHands() {
+  const ours = new Client('ours in a window');
+  const lookers = { ours };
+  let raw;
+  try {
+    await ours.initialize();
+    await within(scene(ours), WINDOW_MS, 'the scene in the window');
+    const { cdpPort } = JSON.parse(fs.readFileSync(path.join(workspace, '.devtools', 'host-session.json'), 'utf8'));
+    raw = await RawCdp.connect(cdpPort);
+    for (const name of ['chrome-devtools-mcp', 'playwright-mcp']) {
+      const looker = await attached(name, cdpPort);
+      if (looker) lookers[name] = looker;
+    }
+    const names = ['raw', ...Object.keys(lookers)];
+    const texts = {};
+    const look = async (name) => (texts[name] = name === 'raw' ? await raw.tree() : await LOOKS[name].look(lookers[name]));
+    for (const name of names) for (let i = 0; i < 3; i++) await look(name); // warm
+    const looks = await inTurns('a look at the window', names, LOOK_ROUNDS, async (name) => {
+      const before = performance.now();
+      await look(name);
+      return performance.now() - before;
+    });
+    // A section of the side bar is opened and closed again: so everybody finds the window as it was, and VS Code itself has little to do.
+    // (Not a view's tab: a second click on one within 300 ms VS Code takes for an accident.)
+    const clicks = await inTurns('a click in the window', names, CLICK_ROUNDS, async (name, round) => {
+      const took = [];
+      for (const isOpen of ['true', 'false']) {
+        const text = name === 'raw' ? '' : await LOOKS[name].look(lookers[name]);
+        const at = name === 'raw' ? await raw.where() : LOOKS[name].section(text);
+        const before = performance.now();
+        const dbg = await (name === 'raw' ? raw.click(at) : LOOKS[name].click(lookers[name], at));
+        if (process.env.DBG) console.error(name, isOpen, at, performance.now() - before, JSON.stringify(dbg).slice(0, 1500));
+        took.push(performance.now() - before);
+        await raw.until(`${SECTION}.ariaExpanded === '${isOpen}'`, `${name}'s click, round ${round}`);
+      }
+      return (took[0] + took[1]) / 2;
+    });
+    if (process.env.DBG) for (const [n, t] of Object.entries(texts)) fs.writeFileSync(`/tmp/a56/text-${n}.txt`, String(t));
+    return { looks, clicks, texts, missing: Object.fromEntries(Object.keys(lookers).filter((name) => name !== 'ours').map((name) => [name, missingIn(LOOKS.ours.nodes(texts.ours), LOOKS[name].nodes(texts[name]))])) };
+  } finally {
+    raw?.close();
+    for (const looker of Object.values(lookers)) await looker.end();
+    stopHost();
+  }
+}
+
+/** What an agent has before it: a folder, a program and its preview side by side, a terminal that has printed something. */
+async function scene(ours) {
+  const src = path.join(workspace, 'src');
+  fs.mkdirSync(src, { recursive: true });
+  for (let i = 0; i < SCENE_FILES; i++) fs.writeFileSync(path.join(src, `module-${String(i).padStart(2, '0')}.js`), `export const value${i} = ${i};\n`);
+  fs.writeFileSync(path.join(workspace, 'main.js'), Array.from({ length: 120 }, (_, i) => `function step${i}(left, right) { return left * ${i} + right; } // what step ${i} does\n`).join(''));
+  fs.writeFileSync(path.join(workspace, 'readme.md'), `# A project\n\n${'Some words with a [link](main.js) in them.\n\n'.repeat(20)}`);
+  const command = (id, ...args) => useTool(ours, 'window_command', { command: id, args });
+  const uri = (name) => ({ $uri: `file://${workspace}/${name}` });
+  await command('vscode.open', uri('src/module-00.js'));
+  await command('workbench.files.action.showActiveFileInExplorer');
+  await command('vscode.open', uri('main.js'), { preview: false });
+  await command('markdown.showPreviewToSide', uri('readme.md'));
+  await useTool(ours, 'terminal_run', { command: 'seq 1 40' });
+  await useTool(ours, 'window_wait_for', { text: 'A project', timeout: 20 });
+  await command('workbench.action.focusFirstEditorGroup');
+  await command('workbench.view.explorer');
+}
+
+/** A peer at the debugging port of our window, with its page chosen. */
+async function attached(name, port) {
+  if (problems[name] || !fs.existsSync(path.join(peersDir, SERVERS[name].needs))) return undefined;
+  const looker = new Client(name, LOOKS[name].attach(`http://127.0.0.1:${port}`));
+  try {
+    await looker.initialize();
+    await LOOKS[name].begin?.(looker);
+    return looker;
+  } catch (error) {
+    problems[`${name} (in our window)`] = error.message;
+    await looker.end();
+    return undefined;
+  }
+}
+
+/** What stands in the parentheses of a pattern that must fit. */
+function only(pattern, text) {
+  const [, found] = pattern.exec(text) ?? [];
+  if (found === undefined) throw new Error(`nothing fits ${pattern} in: ${text.slice(0, 3000)}`);
+  return found;
+}
+
+/** How each looks, clicks, and writes down what it sees. A node is its role and name. */
+const LOOKS = {
+  ours: {
+    look: async (client) => (await useTool(client, 'window_snapshot', {})).result.snapshot,
+    section: (text) => only(/(\w+) button "Outline Section/, text),
+    click: (client, uid) => useTool(client, 'window_click', { uid }),
+    nodes: (text) => text.split('\n').flatMap((line) => {
+      const [, role, name = '""'] = /^ *[a-z]+\d+ (\w+)(?: ("(?:[^"\\]|\\.)*"))?/.exec(line) ?? [];
+      return role ? [{ role, name: JSON.parse(name), depth: line.search(/\S/) }] : [];
+    }),
+  },
+  'chrome-devtools-mcp': {
+    attach: (url) => ['--browserUrl', url],
+    begin: async (client) => {
+      client.pageId = Number(only(/^(\d+):.*folder=/m, (await useTool(client, 'list_pages', {})).text));
+    },
+    look: async (client) => (await useTool(client, 'take_snapshot', { pageId: client.pageId })).text,
+    section: (text) => only(/uid=(\S+) button "Outline Section/, text),
+    click: (client, uid) => useTool(client, 'click', { uid, pageId: client.pageId }),
+    nodes: (text) => text.split('\n').flatMap((line) => {
+      const [, role, name = ''] = /^ *uid=\S+ (\w+)(?: "(.*?)"(?= \w+(?:=|$| )|$))?/.exec(line) ?? [];
+      return role ? [{ role, name, depth: line.search(/\S/) }] : [];
+    }),
+  },
+  'playwright-mcp': {
+    attach: (url) => ['--cdp-endpoint', url],
+    look: async (client) => (await useTool(client, 'browser_snapshot', {})).text,
+    section: (text) => only(/button "Outline Section[^\n]*?\[ref=(\w+)\]/, text),
+    click: (client, target) => useTool(client, 'browser_click', { target, element: 'a section' }),
+    nodes: (text) => text.split('\n').flatMap((line) => {
+      const [, role, name = '""'] = /^ *- '?(\w+)(?: ("(?:[^"\\]|\\.)*"))?/.exec(line) ?? [];
+      return role ? [{ role, name: JSON.parse(name), depth: line.search(/\S/) }] : [];
+    }),
+  },
+};
+
+const ACTIONABLE = new Set(['button', 'link', 'textbox', 'searchbox', 'combobox', 'checkbox', 'radio', 'switch', 'slider', 'spinbutton', 'tab', 'menuitem', 'menuitemcheckbox', 'menuitemradio', 'option', 'treeitem']);
+
+/** The nodes of theirs that can be used and that ours does not have: each of ours stands for one of theirs. */
+function missingIn(ours, theirs) {
+  const plain = (name) => name.replace(/[\ue000-\uf8ff\s\u{f0000}-\u{fffff}]/gu, '');
+  const left = ours.map(({ role, name }) => ({ role, name: plain(name) }));
+  return theirs.filter(({ role, name }, at) => {
+    if (!ACTIONABLE.has(role)) return false;
+    const above = theirs.slice(0, at).findLast((one) => one.depth < theirs[at].depth);
+    if (above && above.role === role && plain(above.name) === plain(name)) return false; // a button that holds nothing but itself once more
+    // Ours leaves out the key that does the same, and the end of a very long name.
+    const twin = left.findIndex((one) => one.role === role && (one.name === plain(name) || (one.name !== '' && plain(name).startsWith(one.name.replace(/…$/, '')))));
+    if (twin >= 0) left.splice(twin, 1);
+    return twin < 0;
+  });
+}
+
+const SECTION = `document.querySelector('.pane-header[aria-label^="Outline"]')`;
+
+/** The least that speaks CDP with a page: no checks, no deadlines but one. */
+class RawCdp {
+  static async connect(port) {
+    const list = await (await fetch(`http://127.0.0.1:${port}/json/list`)).json();
+    const raw = new RawCdp();
+    raw.socket = new WebSocket(list.find(({ type, url }) => type === 'page' && url.includes('folder=')).webSocketDebuggerUrl, { perMessageDeflate: false, maxPayload: 2 ** 28 });
+    raw.pending = new Map();
+    raw.lastId = 0;
+    raw.socket.on('message', (data) => {
+      const message = JSON.parse(data);
+      raw.pending.get(message.id)?.({ ...message, characters: data.length });
+    });
+    await within(new Promise((resolve, reject) => raw.socket.once('open', resolve).once('error', reject)), ANSWER_MS, 'the debugging port');
+    return raw;
+  }
+
+  async send(method, params = {}) {
+    const id = ++this.lastId;
+    const answer = await within(new Promise((resolve) => {
+      this.pending.set(id, resolve);
+      this.socket.send(JSON.stringify({ id, method, params }));
+    }), ANSWER_MS, method);
+    this.pending.delete(id);
+    if (answer.error) throw new Error(`${method}: ${answer.error.message}`);
+    return answer;
+  }
+
+  async tree() {
+    const { result, characters } = await this.send('Accessibility.getFullAXTree');
+    return { length: characters, nodes: result.nodes.length };
+  }
+
+  async value(expression) {
+    const { result } = await this.send('Runtime.evaluate', { expression, awaitPromise: true, returnByValue: true });
+    return result.result.value;
+  }
+
+  /** Where the section's header is, once it has come to rest: the sections move when one is opened. */
+  where() {
+    return this.value(`(async () => {
+      for (let box, last = '', same = 0; ; same = last === JSON.stringify(box) ? same + 1 : 0) {
+        last = JSON.stringify(box);
+        box = ${SECTION}.getBoundingClientRect();
+        if (same === 5) return { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+        await new Promise((resolve) => requestAnimationFrame(resolve));
+      }
+    })()`);
+  }
+
+  click({ x, y }) {
+    return Promise.all(['mouseMoved', 'mousePressed', 'mouseReleased'].map((type) => this.send('Input.dispatchMouseEvent', { type, x, y, button: type === 'mouseMoved' ? 'none' : 'left', clickCount: 1 })));
+  }
+
+  async until(expression, what) {
+    const giveUpAt = performance.now() + END_MS;
+    while (!(await this.value(expression))) {
+      if (performance.now() > giveUpAt) throw new Error(`waited ${END_MS} ms for ${what}`);
+      await pause(5);
+    }
+  }
+
+  close() {
+    this.socket.terminate();
+  }
+}
+
 function stopHost() {
   spawnSync(node, [serverFile, 'host', 'stop'], { env: environment({ VSCODE_DEVTOOLS_DIR: runtime }), timeout: 20_000 });
 }
@@ -1064,6 +1281,29 @@ function windowRows({ samples, warm }) {
   ];
 }
 
+function handsRows({ looks, clicks, texts, missing }) {
+  const cell = (samples, name) => (samples[name] ? figure(median(samples[name]), ' ms') : '');
+  const peers = PEERS.filter((name) => looks[name]);
+  const others = (samples) => peers.map((name) => `${times(ratio(samples, 'ours', name))} ${name}`).join(', ');
+  const share = (name) => texts.ours.length / texts[name].length;
+  const lost = Object.entries(missing).flatMap(([name, nodes]) => nodes.map(({ role, name: text }) => `${name} has ${role} ${JSON.stringify(text)}`));
+  for (const one of lost.slice(0, 20)) console.error(`bench: not in our snapshot: ${one}`);
+  return [
+    row({
+      what: `a look at the window (${figure(texts.raw.nodes)} nodes)`, ours: cell(looks, 'ours'), limit: `one raw getFullAXTree ${cell(looks, 'raw')}`, peers: PEERS.map((name) => cell(looks, name)), ratios: `${times(ratio(looks, 'ours', 'raw'))} raw; ${others(looks)}`,
+      bar: `<= ${BARS.look}x raw, faster than both peers`, met: ratio(looks, 'ours', 'raw') <= BARS.look && peers.every((name) => ratio(looks, 'ours', name) < 1),
+    }),
+    row({
+      what: 'its characters; what can be used and is missing', ours: figure(texts.ours.length), limit: `raw ${figure(texts.raw.length)}`, peers: PEERS.map((name) => (texts[name] ? figure(texts[name].length) : '')), ratios: `${peers.map((name) => `${times(share(name))} ${name}`).join(', ')}; ${lost.length} missing`,
+      bar: `<= a third of chrome-devtools-mcp's, none missing`, met: !lost.length && !(texts['chrome-devtools-mcp'] && share('chrome-devtools-mcp') > BARS.characters),
+    }),
+    row({
+      what: 'a click, until the window has settled', ours: cell(clicks, 'ours'), limit: `raw mouse events ${cell(clicks, 'raw')}, not settled`, peers: PEERS.map((name) => cell(clicks, name)), ratios: others(clicks),
+      bar: `<= ${BARS.click}x both peers`, met: peers.every((name) => ratio(clicks, 'ours', name) <= BARS.click),
+    }),
+  ];
+}
+
 function runRow(samples) {
   const p95 = (name) => percentile(samples[name], 0.95);
   const cell = (name) => (samples[name] ? `${figure(median(samples[name]))} / ${figure(p95(name))} ms` : '');
@@ -1141,6 +1381,7 @@ async function main() {
   fs.mkdirSync(program('tree'));
   for (const [name, text] of Object.entries(PROGRAMS)) fs.writeFileSync(program(name), text);
   const machine = machineLine();
+  if (handsOnly) return finish(machine, handsRows(await measureHands()));
   const rows = [startRow(await measureStart())];
 
   const keeper = new Client('ours'); // so that Host and Client run from here on
@@ -1165,10 +1406,16 @@ async function main() {
   await keeper.end();
   stopHost();
   rows.push(...windowRows(await measureWindow()));
+  rows.push(...handsRows(await measureHands()));
   const ledger = await loadLedger();
   rows.push(treeRow(await measureTree(ledger)));
   rows.push(logRow(await measureLog(ledger)));
 
+  return finish(machine, rows);
+}
+
+/** Writes everything down; how many bars are missed. */
+function finish(machine, rows) {
   if (jsonFile) fs.writeFileSync(path.resolve(jsonFile), `${JSON.stringify({ machine, quick, rows: rows.map(({ cells }) => cells), problems, raw }, null, 1)}\n`);
   return printTable(machine, rows);
 }

@@ -94,6 +94,13 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
   const openForm = async (title: string, html: string): Promise<void> => void (await ok('window_command', { command: 'form.open', args: [title, html, effect] }));
   const closeEditors = async (): Promise<void> => void (await ok('window_command', { command: 'workbench.action.closeAllEditors' }));
 
+  /** The browser, from what the Host has written down. */
+  const chromiumPid = (): number => {
+    const list = fs.readdirSync(world.dir).find((name) => name.startsWith('window-')) ?? '';
+    const { processes } = JSON.parse(fs.readFileSync(path.join(world.dir, list, 'window.json'), 'utf8'));
+    return Number((processes as Json[]).find((one) => one.name === 'chromium')?.pid);
+  };
+
   before(async () => {
     world = new World('w');
     effect = path.join(world.home, 'effect');
@@ -180,6 +187,7 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
     await ok('window_type', { uid: await uid(/checkbox "A gift"/), text: 'true' }); // it is: nothing is pressed
     await ok('window_type', { uid: await uid(/textbox "Remarks"/), text: 'two\nlines' });
     const pressed = await ok('window_click', { text: 'Send it' });
+    await show('form');
     assert.match(String(pressed.done), /clicked \S+ button "Send it"/);
     await waitFor(() => effects().includes('"remarks"'), 'the form to be sent');
     assert.ok(effects().includes(JSON.stringify({ name: 'Ann "Ä" 漢字', size: 'Large', gift: true, remarks: 'two\nlines' })), effects());
@@ -187,7 +195,6 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
     await ok('window_click', { text: 'Deep inside' });
     await ok('window_click', { text: 'Far below' });
     await waitFor(() => /a bare div[^]*inner[^]*far/.test(effects()), 'all clicks to land');
-    await show('form');
   });
 
   test('a frame of another site, with a process of its own, is seen, pressed and heard like the others', async () => {
@@ -335,10 +342,36 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
     await ok('window_scroll', { uid: editor, dy: 4000 });
     await waitFor(async () => !/ 1\| row 1\n/.test(await snapshot({ within: editor })), 'the editor to scroll');
     await ok('terminal_run', { command: 'echo "in the panel"' });
-    await ok('window_wait_for', { text: 'in the panel' });
-    assert.match(await snapshot(), /textbox "Terminal \d+[^"]*"[^\n]*\n(?: *\|[^\n]*\n)* *\| in the panel/);
+    await waitFor(async () => /textbox "Terminal \d+[^"]*"[^\n]*\n(?: *\|[^\n]*\n)* *\| in the panel/.test(await snapshot()), "the command's output below the terminal, not only the command"); // it is drawn a moment after the answer
     await ok('window_click', { text: 'readme.md', count: 1 }).catch(() => ok('window_command', { command: 'workbench.files.action.showActiveFileInExplorer' }));
     assert.match(await snapshot(), /treeitem "[^"]+"[^\n]*selected/);
+  });
+
+  test('a uid is never given to another node: VS Code shows one file after the other in the same rows and tabs', async () => {
+    await closeEditors();
+    const many = file('many');
+    fs.mkdirSync(many);
+    for (let i = 10; i < 70; i++) fs.writeFileSync(path.join(many, `part-${i}.txt`), `${i}\n`);
+    const folder = await uid(/treeitem "many"/);
+    const readme = await uid(/treeitem "readme\.md"/);
+    await ok('window_click', { uid: folder }); // what was the row of readme.md shows another file, or is gone
+    const named = async (id: string): Promise<string> => (await snapshot({ verbose: true })).split('\n').find((line) => line.trim().startsWith(`${id} `))?.trim() ?? '';
+    assert.match(await named(folder), /treeitem "many"/); // it has stayed where it was
+    assert.ok(/^$|"readme\.md"/.test(await named(readme)), await named(readme));
+    const asked = await mcp.call('window_click', { uid: readme, button: 'right' });
+    assert.ok(asked.error === undefined ? /readme\.md/.test(String(asked.done)) : body(asked, 'error').code === 'E_UID', JSON.stringify(asked));
+    await ok('window_press_key', { keys: 'Escape' });
+    for (const name of ['part-10.txt', 'part-11.txt', 'part-12.txt']) await ok('window_command', { command: 'vscode.open', args: [{ $uri: `file://${path.join(many, name)}` }, { preview: false }] });
+    const second = await uid(/tab "part-11\.txt/);
+    await ok('window_command', { command: 'workbench.action.openEditorAtIndex1' });
+    await ok('window_command', { command: 'workbench.action.closeActiveEditor' }); // the tabs behind it move up
+    await waitFor(async () => !/tab "part-10/.test(await snapshot()), 'the first to be closed');
+    assert.ok(/^$|"part-11\.txt/.test(await named(second)), await named(second));
+    const wrong = await mcp.call('window_click', { uid: second });
+    assert.ok(wrong.error === undefined ? /part-11/.test(String(wrong.done)) : body(wrong, 'error').code === 'E_UID', JSON.stringify(wrong));
+    await closeEditors();
+    await ok('window_click', { uid: folder });
+    fs.rmSync(many, { recursive: true });
   });
 
   test('pictures: the window, a node, a node inside a webview, in both formats, and kept in full', async () => {
@@ -460,13 +493,41 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
     await ok('terminal_run', { command: 'echo still there', name: 'after' });
   });
 
-  test('a browser that is killed: the call says so in bounded time, and the next one has a window again', async () => {
-    const list = fs.readdirSync(world.dir).find((name) => name.startsWith('window-')) ?? '';
-    const { processes } = JSON.parse(fs.readFileSync(path.join(world.dir, list, 'window.json'), 'utf8'));
+  test('a page that crashes in the middle: the call says so at once, and the next one has it loaded again', async () => {
+    const numberIn = (pid: number, name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
+    const below = (pid: number): number[] => fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name)).map(Number).filter((one) => fs.existsSync(`/proc/${one}`) && numberIn(one, 'PPid') === pid).flatMap((one) => [one, ...below(one)]);
+    const renderers = below(chromiumPid()).filter((pid) => fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('--type=renderer'));
+    const workbench = renderers.sort((a, b) => numberIn(b, 'VmRSS') - numberIn(a, 'VmRSS'))[0]; // the largest
+    const before = await uid(/tab "Explorer"/);
     page.close();
-    const chromium = (processes as Json[]).find((one) => one.name === 'chromium'); // the Host wrote it
     const waiting = mcp.call('window_wait_for', { text: 'never to be seen', timeout: 20 });
-    kill(Number(chromium?.pid), 'SIGKILL');
+    await waitFor(async () => (await mcp.call('window_list')).error === undefined, 'it to wait'); // reads go beside each other
+    const started = performance.now();
+    kill(Number(workbench), 'SIGKILL');
+    const told = body(await waiting, 'error');
+    assert.deepEqual([told.code, /crashed/.test(String(told.message)), performance.now() - started < 5000], ['E_WINDOW', true, true], JSON.stringify(told));
+    const after = await uid(/tab "Explorer"/, 30_000);
+    assert.notEqual(after, before);
+    assert.equal((await refused('window_click', { uid: before })).code, 'E_UID');
+    assert.equal((await ok('terminal_run', { command: 'echo after the crash', name: 'crashed' })).output, 'after the crash\n');
+    assert.match(String((await ok('window_click', { text: 'Search' })).changes), /tab "Search" selected/);
+  });
+
+  test('a reload in the middle of a click is told, in bounded time', async () => {
+    const id = await uid(/tab "Explorer"/);
+    const started = performance.now();
+    await ok('window_evaluate', { expression: "addEventListener('mousedown', () => location.reload(), true); 1" });
+    const answer = await mcp.call('window_click', { uid: id });
+    assert.ok(answer.reloaded === true || (answer.error !== undefined && /E_RELOADED|E_TIMEOUT/.test(String(body(answer, 'error').code))), JSON.stringify(answer));
+    assert.ok(performance.now() - started < 20_000);
+    assert.notEqual(await uid(/tab "Explorer"/, 30_000), id);
+    await ok('window_press_key', { keys: 'Escape' });
+  });
+
+  test('a browser that is killed: the call says so in bounded time, and the next one has a window again', async () => {
+    page.close();
+    const waiting = mcp.call('window_wait_for', { text: 'never to be seen', timeout: 20 });
+    kill(chromiumPid(), 'SIGKILL');
     const answer = await waiting;
     assert.ok(answer.error !== undefined, JSON.stringify(answer));
     await waitFor(async () => (await mcp.call('window_snapshot')).error === undefined, 'another window', 40_000);
