@@ -413,11 +413,14 @@ function pageTools(version: string, prefix: string): void {
     }
   }
 
-  /** The next picture; a page that is not shown draws none. */
-  const nextFrame = (): Promise<void> => new Promise((resolve) => {
-    const late = setTimeout(resolve, 60);
-    requestAnimationFrame(() => (clearTimeout(late), resolve()));
+  /** Waits for the next picture; false if none came: a page that is not shown, or is busy, draws none. */
+  const nextFrame = (): Promise<boolean> => new Promise((resolve) => {
+    const late = setTimeout(() => resolve(false), 60);
+    requestAnimationFrame(() => (clearTimeout(late), resolve(true)));
   });
+
+  /** Whether an animation that may move an element has not begun yet, or goes on unseen: then its place says nothing. */
+  const isAboutToMove = (element: Element, isDrawn: boolean): boolean => document.getAnimations().some((one) => (one.pending || (!isDrawn && one.playState === 'running')) && one.effect instanceof KeyframeEffect && isWithin(element, one.effect.target));
 
   // ---- where it is
 
@@ -440,7 +443,7 @@ function pageTools(version: string, prefix: string): void {
     return hit;
   }
 
-  function isWithin(node: Node | null, element: Element): boolean {
+  function isWithin(node: Node | null, element: Element | null): boolean {
     for (let one = node; one; one = parentOf(one)) if (one === element) return true;
     return false;
   }
@@ -496,10 +499,10 @@ function pageTools(version: string, prefix: string): void {
   async function place(element: Element, needsEnabled: boolean, turn: number): Promise<Prepared> {
     const target = reachable(element);
     const rect = target.getBoundingClientRect();
-    await nextFrame();
+    const isDrawn = await nextFrame();
     if (!target.checkVisibility({ visibilityProperty: true }) || rect.width * rect.height === 0) return { problem: 'hidden' };
     if (needsEnabled && isDisabled(element)) return { problem: 'disabled' };
-    if (!isSame(rect, target.getBoundingClientRect())) return { problem: 'moving' };
+    if (!isSame(rect, target.getBoundingClientRect()) || isAboutToMove(target, isDrawn)) return { problem: 'moving' };
     const isInView = rect.right > 0 && rect.bottom > 0 && rect.left < innerWidth && rect.top < innerHeight;
     const point = isInView ? pointOn(target, rect) : null;
     if (point && 'x' in point) return { x: point.x, y: point.y, box: { x: rect.left, y: rect.top, width: rect.width, height: rect.height }, what: '' };

@@ -374,6 +374,66 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
     fs.rmSync(many, { recursive: true });
   });
 
+  test('modifiers, double clicks, a drag by the mouse, what moves at first, what others draw as a field: all arrive as they are meant', async () => {
+    fs.rmSync(effect, { force: true });
+    await openForm('Hands form', `<style>@keyframes go { from { transform: translateX(0) } to { transform: translateX(400px) } } #moving { animation: go 1.2s linear forwards }</style>
+      <button id="m">Tell modifiers</button>
+      <div id="knob" role="slider" aria-label="Knob" aria-valuenow="0" tabindex="0" style="width:40px;height:40px;background:#888"></div>
+      <div id="goal" role="img" aria-label="Goal" style="margin-left:300px;width:40px;height:40px;background:#ccc"></div>
+      <div contenteditable="true" role="textbox" aria-label="Rich">old</div>
+      <div id="slot"></div><button id="later" disabled>Soon</button>
+      <div style="overflow:auto;width:200px;height:60px" tabindex="0" role="group" aria-label="Wide"><div style="width:2000px;height:1000px">wide</div></div>
+      <script>const api = acquireVsCodeApi(), say = (what) => api.postMessage(what);
+      addEventListener('keydown', (e) => say({ down: e.key })); addEventListener('keyup', (e) => say({ up: e.key }));
+      for (const type of ['click', 'dblclick', 'auxclick']) m.addEventListener(type, (e) => say({ [type]: [e.ctrlKey, e.shiftKey, e.altKey, e.detail, e.button] }));
+      knob.onmousedown = (down) => { onmousemove = (e) => { knob.ariaValueNow = e.clientX - down.clientX; }; onmouseup = (e) => { onmousemove = null; say({ dropped: document.elementFromPoint(e.clientX, e.clientY).id, buttons: e.buttons }); onmouseup = null; }; };
+      document.querySelector('[role=group]').onscroll = (e) => say({ scrolled: [e.target.scrollLeft, e.target.scrollTop] });
+      setTimeout(() => { later.disabled = false; later.onclick = () => say({ later: 1 }); }, 1500);
+      function start() { slot.innerHTML = '<button id="moving">Catch me</button>'; slot.firstChild.onclick = (e) => say({ caught: Math.round(slot.firstChild.getBoundingClientRect().left - slot.getBoundingClientRect().left) }); }
+      </script><button onclick="start()">Start moving</button>`);
+    const told = async (what: RegExp): Promise<void> => waitFor(() => what.test(effects()), `${what} in ${effects()}`);
+    const soon = await uid(/button "Soon" disabled/);
+    assert.equal((await ok('window_wait_for', { uid: soon })).found, true); // until it can be used
+    await ok('window_click', { uid: soon });
+    await told(/"later":1/);
+    await ok('window_click', { text: 'Tell modifiers', modifiers: ['Control', 'Shift'] });
+    await told(/"click":\[true,true,false,1,0\]/);
+    await ok('window_click', { text: 'Tell modifiers', count: 2 });
+    await told(/"click":\[false,false,false,1,0\][^]*"click":\[false,false,false,2,0\][^]*"dblclick":\[false,false,false,2,0\]/);
+    await ok('window_click', { text: 'Tell modifiers', button: 'middle', modifiers: ['Alt'] });
+    await told(/"auxclick":\[false,false,true,1,1\]/);
+    const dragged = await ok('window_drag', { from: 'Knob', to: 'Goal' });
+    await told(/"dropped":"goal","buttons":0/);
+    assert.match(String(dragged.changes), /slider "Knob".* = "3\d\d"/);
+    await ok('window_type', { uid: await uid(/textbox "Rich"/), text: 'new & bold', clear: true });
+    await uid(/textbox "Rich"[^\n]* = "new & bold"/);
+    await ok('window_scroll', { uid: await uid(/group "Wide"/), dx: 120, dy: 300 });
+    await told(/"scrolled":\[120,300\]/);
+    await ok('window_click', { text: 'Start moving' });
+    await ok('window_click', { text: 'Catch me' });
+    await told(/"caught":400/); // it was at rest by then
+    await ok('window_press_key', { keys: 'Control+Shift+Alt a Shift+Tab' });
+    const keys = effects().split('\n').flatMap((line) => /"(down|up)":"([^"]+)"/.exec(line)?.slice(1, 3).join(' ') ?? []);
+    for (const key of new Set(keys.map((one) => one.split(' ')[1]))) assert.equal(keys.findLast((one) => one.split(' ')[1] === key), `up ${key}`, keys.join());
+    const { targets } = await ok('window_list');
+    assert.ok((Array.isArray(targets) ? targets.filter(isObject) : []).some(({ kind, title }) => kind === 'frame' && title === 'Hands form'), JSON.stringify(targets));
+    assert.equal((await ok('window_evaluate', { expression: 'document.getElementById("goal").ariaLabel', target: 'Hands form' })).value, 'Goal');
+    assert.equal((await refused('window_evaluate', { expression: '1', target: 'No such form' })).code, 'E_NO_MATCH');
+    const waiting = ok('window_wait_for', { gone: 'Catch me', timeout: 20 });
+    await closeEditors();
+    assert.equal((await waiting).found, true);
+    assert.equal((await ok('window_wait_for', { uid: soon, gone: true })).found, true);
+    assert.equal((await ok('window_wait_for', { text: 'Explorer', gone: true, timeout: 0.2 })).found, false);
+    assert.equal((await refused('window_wait_for', {})).code, 'E_ARGUMENTS');
+  });
+
+  test('a chord of two strokes reaches VS Code', async () => {
+    await ok('window_press_key', { keys: 'Control+K Control+S' });
+    await uid(/dialog "Keyboard Shortcuts"/);
+    await ok('window_click', { text: 'Close Modal Editor' });
+    await ok('window_wait_for', { gone: 'Keyboard Shortcuts' });
+  });
+
   test('pictures: the window, a node, a node inside a webview, in both formats, and kept in full', async () => {
     await openForm('Picture form', '<body style="margin:0"><button id="b" style="position:absolute;left:20px;top:30px;width:120px;height:50px;background:rgb(255,0,0)">Red</button></body>');
     const red = await uid(/button "Red"/);
@@ -388,6 +448,13 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
     assert.equal(fs.statSync(String(kept)).mode & 0o777, 0o600);
     const jpeg = await ok('window_screenshot', { format: 'jpeg' });
     assert.equal(fs.readFileSync(String(jpeg.file)).subarray(0, 2).toString('hex'), 'ffd8');
+    await page.send('Emulation.setDeviceMetricsOverride', { width: 3000, height: 2000, deviceScaleFactor: 1, mobile: false });
+    const large = body(await mcp.request('tools/call', { name: 'window_screenshot', arguments: {} }), 'result');
+    const sent = Buffer.from(String((Array.isArray(large.content) ? large.content.filter(isObject) : []).find((one) => one.type === 'image')?.data), 'base64');
+    const [wide, high] = [sent.readUInt32BE(16), sent.readUInt32BE(20)];
+    const whole = fs.readFileSync(String(body(large, 'structuredContent').file));
+    assert.deepEqual([whole.readUInt32BE(16), whole.readUInt32BE(20), wide <= 1568 && wide * high <= 1_160_000, Math.abs(wide / high - 1.5) < 0.01], [3000, 2000, true, true], `${wide}x${high}`);
+    await page.send('Emulation.clearDeviceMetricsOverride');
     fs.copyFileSync(String(kept), path.join(root, '.cache', 'pictures', 'hands-node.png'));
     await closeEditors();
   });
