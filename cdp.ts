@@ -424,9 +424,9 @@ function pageTools(version: string, prefix: string): void {
 
   // ---- where it is
 
-  /** What of a node the mouse can reach: a code editor's text, a terminal's screen, the label of a box that is not drawn. */
+  /** What of a node the mouse can reach: what is shown of a code editor's text (all of it is as long as the file, and must not be scrolled to), a terminal's screen, the label of a box that is not drawn. */
   function reachable(element: Element): Element {
-    const drawn = element.matches('.native-edit-context, textarea.inputarea') ? element.closest('.monaco-editor')?.querySelector('.view-lines') : element.matches('.xterm-helper-textarea') ? element.closest('.xterm')?.querySelector('.xterm-screen') : undefined;
+    const drawn = element.matches('.native-edit-context, textarea.inputarea') ? element.closest('.monaco-editor')?.querySelector('.editor-scrollable') : element.matches('.xterm-helper-textarea') ? element.closest('.xterm')?.querySelector('.xterm-screen') : undefined;
     if (drawn) return drawn;
     const { width, height } = element.getBoundingClientRect();
     const label = (element as HTMLInputElement).labels?.[0];
@@ -453,7 +453,7 @@ function pageTools(version: string, prefix: string): void {
     if (isWithin(hit, element)) return true;
     if (hit && element.closest('label') && isWithin(hit, element.closest('label') as Element)) return true; // it has one
     const editorOf = element.closest('.monaco-editor');
-    if (editorOf && hit && element.classList.contains('view-lines')) return isWithin(hit, editorOf) && !hit.closest('.overlayWidgets, .contentWidgets, .overflowingContentWidgets');
+    if (editorOf && hit && element.classList.contains('editor-scrollable')) return isWithin(hit, editorOf) && !hit.closest('.overlayWidgets, .contentWidgets, .overflowingContentWidgets, .sticky-widget');
     return hit !== null && isWithin(element, hit) && getComputedStyle(element).pointerEvents === 'none';
   }
 
@@ -749,7 +749,9 @@ export class Window {
     return this.socket.closedBecause;
   }
 
+  /** A dialog that stays open holds the page, and only who has seen it open can answer it: so it is dismissed. */
   close(reason: string): void {
+    if (this.dialog) this.socket.send('Page.handleJavaScriptDialog', { accept: false }, this.dialog.session.id).catch(() => {}); // nobody waits for it
     this.socket.close(reason);
   }
 

@@ -151,8 +151,11 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
   test("an agent's walk: a setting is changed in the settings editor, and is in settings.json", async () => {
     await ok('window_press_key', { keys: 'Control+,' });
     await ok('window_type', { text: 'editor.fontSize', uid: await uid(/textbox "Search settings/), clear: true });
-    const box = await uid(/spinbutton "editor\.fontSize"/);
-    await ok('window_type', { uid: box, text: '19', clear: true, submit: true });
+    await waitFor(async () => {
+      const answer = await mcp.call('window_type', { uid: await uid(/spinbutton "editor\.fontSize"/), text: '19', clear: true, submit: true });
+      if (answer.error !== undefined) assert.equal(body(answer, 'error').code, 'E_UID', JSON.stringify(answer)); // the search goes on, and draws its rows anew
+      return answer.error === undefined;
+    }, 'the setting to be typed');
     await waitFor(async () => (await exec("return vscode.workspace.getConfiguration('editor').get('fontSize')")) === 19, 'the setting to be 19');
     await show('settings');
     await ok('window_press_key', { keys: 'Control+Shift+P' });
@@ -339,6 +342,10 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
     const editor = await uid(/textbox "long\.txt/);
     assert.match(await snapshot({ within: editor }), /\n 1\| row 1\n 2\| row 2\n/);
     assert.doesNotMatch(await snapshot(), /row 400/);
+    await ok('window_command', { command: 'workbench.view.explorer' }); // the focus is elsewhere
+    const clicked = await ok('window_click', { uid: editor });
+    assert.match(String(clicked.focus), /textbox "long\.txt/);
+    assert.equal(await exec('return vscode.window.activeTextEditor.visibleRanges[0].start.line'), 0); // a click is no reason to scroll
     await ok('window_scroll', { uid: editor, dy: 4000 });
     await waitFor(async () => !/ 1\| row 1\n/.test(await snapshot({ within: editor })), 'the editor to scroll');
     await ok('terminal_run', { command: 'echo "in the panel"' });
@@ -472,6 +479,12 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
     await waitFor(async () => isObject((await ok('window_list')).dialog), 'the prompt');
     await ok('window_type', { text: 'Bob' });
     assert.equal((await ok('window_evaluate', { expression: 'answer' })).value, 'Bob');
+    await ok('window_evaluate', { expression: 'setTimeout(() => { globalThis.answer = confirm("Who sees this?"); }, 0); 1' });
+    await waitFor(async () => isObject((await ok('window_list')).dialog), 'the dialog');
+    await mcp.close(); // a server that ends leaves no dialog behind: no other could answer it
+    mcp = await start();
+    assert.match(await snapshot(), /tab "Explorer"/);
+    assert.equal((await ok('window_evaluate', { expression: 'answer' })).value, false);
   });
 
   test('a page that never rests, and one of 50,000 nodes: bounded time and text, and the next call works', async () => {
@@ -568,7 +581,7 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
     const before = await uid(/tab "Explorer"/);
     page.close();
     const waiting = mcp.call('window_wait_for', { text: 'never to be seen', timeout: 20 });
-    await waitFor(async () => (await mcp.call('window_list')).error === undefined, 'it to wait'); // reads go beside each other
+    await ok('window_list'); // reads go beside each other: it waits by now
     const started = performance.now();
     kill(Number(workbench), 'SIGKILL');
     const told = body(await waiting, 'error');
@@ -576,7 +589,7 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
     const after = await uid(/tab "Explorer"/, 30_000);
     assert.notEqual(after, before);
     assert.equal((await refused('window_click', { uid: before })).code, 'E_UID');
-    assert.equal((await ok('terminal_run', { command: 'echo after the crash', name: 'crashed' })).output, 'after the crash\n');
+    await waitFor(async () => (await mcp.call('terminal_run', { command: 'echo after the crash', name: 'crashed' })).output === 'after the crash\n', 'the new Client'); // the old one ends in these seconds
     assert.match(String((await ok('window_click', { text: 'Search' })).changes), /tab "Search" selected/);
   });
 
@@ -594,6 +607,7 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
   test('a browser that is killed: the call says so in bounded time, and the next one has a window again', async () => {
     page.close();
     const waiting = mcp.call('window_wait_for', { text: 'never to be seen', timeout: 20 });
+    await ok('window_list'); // reads go beside each other: it waits by now
     kill(chromiumPid(), 'SIGKILL');
     const answer = await waiting;
     assert.ok(answer.error !== undefined, JSON.stringify(answer));
