@@ -7,8 +7,8 @@
 // Refuses    to act on a node that is gone, covered, disabled or one of several, and to leave a key held.
 //
 // A node is known by its uid: the letter of its document and a number. It lives in that world of the document, not here:
-// so it is the same for every server that looks, and is never given to another node, also after a reload. VS Code shows one
-// file after the other in the same row of a list: what is shown is the node there, not the row.
+// so it is the same for every server that looks, and is never given to another node, also after a reload or in another window
+// that takes its place. VS Code shows one file after the other in the same row of a list: what is shown is the node there, not the row.
 //
 // Sections   limits · types · in the page · the socket · targets and frames · the tree as text · keys ·
 //            waiting · actions · pictures · console and network
@@ -892,10 +892,11 @@ export class Window {
 
   private async install(frame: Frame): Promise<void> {
     // One after the other, so that each document gets a letter of its own. The page counts them, also over its reloads.
-    const counted = this.prefixing.catch(() => {}).then(() => this.evaluate(this.mainFrame(this.workbench()), COUNT_DOCUMENTS));
+    const counted = this.prefixing.catch(() => {}).then(() => this.evaluate(this.mainFrame(this.workbench()), `(${COUNT_DOCUMENTS})(${nextDocument})`));
     this.prefixing = counted;
     const count = Number(await counted);
-    const prefix = letters(count >= 0 ? count : 26 * 27 + crypto.randomInt(26 ** 3));
+    nextDocument = Math.max(nextDocument, count + 1);
+    const prefix = letters(count >= 0 ? count : 26 * 27 + crypto.randomInt(26 ** 3 - 26));
     await this.evaluate(frame, `${PAGE_SOURCE}(${JSON.stringify(PAGE_VERSION)},${JSON.stringify(prefix)})`);
   }
 
@@ -903,6 +904,7 @@ export class Window {
     if (!frame.prefix || frame.world === undefined) {
       const prefix = await this.evaluate(frame, 'globalThis.vscodeDevtools?.prefix');
       frame.prefix = typeof prefix === 'string' ? prefix : '';
+      nextDocument = Math.max(nextDocument, numberOf(frame.prefix) + 1);
     }
     return frame.prefix;
   }
@@ -931,10 +933,15 @@ export class Window {
   }
 }
 
-const COUNT_DOCUMENTS = `(() => { try { const n = Number(sessionStorage.getItem('vscode-devtools.documents')) || 0; sessionStorage.setItem('vscode-devtools.documents', n + 1); return n; } catch { return -1; } })()`;
+// A window that is opened in place of another counts on behind that, so that old uids mean nothing in it. A server that starts
+// knows of none before: it begins anywhere.
+let nextDocument = crypto.randomInt(26);
+const COUNT_DOCUMENTS = `(first) => { try { const n = Number(sessionStorage.getItem('vscode-devtools.documents') ?? first); sessionStorage.setItem('vscode-devtools.documents', n + 1); return n; } catch { return -1; } }`;
 
 /** a, b, ... z, aa, ab, ... */
 const letters = (n: number): string => (n < 26 ? '' : letters(Math.floor(n / 26) - 1)) + String.fromCharCode(97 + (n % 26));
+
+const numberOf = (prefix: string): number => [...prefix].reduce((sum, letter) => 26 * sum + letter.charCodeAt(0) - 96, 0) - 1;
 
 function exceptionText(details: unknown): string {
   if (!isObject(details)) return 'unknown';

@@ -604,7 +604,8 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
     await ok('window_press_key', { keys: 'Escape' });
   });
 
-  test('a browser that is killed: the call says so in bounded time, and the next one has a window again', async () => {
+  test('a browser that is killed: the call says so in bounded time, and the next one has a window again, where old uids mean nothing', async () => {
+    const old = await uid(/tab "Explorer"/);
     page.close();
     const waiting = mcp.call('window_wait_for', { text: 'never to be seen', timeout: 20 });
     await ok('window_list'); // reads go beside each other: it waits by now
@@ -612,6 +613,8 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
     const answer = await waiting;
     assert.ok(answer.error !== undefined, JSON.stringify(answer));
     await waitFor(async () => (await mcp.call('window_snapshot')).error === undefined, 'another window', 40_000);
+    assert.notEqual(await uid(/tab "Explorer"/), old);
+    assert.equal((await refused('window_click', { uid: old })).code, 'E_UID');
     page = await Page.open(Number(JSON.parse(fs.readFileSync(path.join(world.workspace, '.devtools', 'host-session.json'), 'utf8')).cdpPort));
   });
 });
