@@ -1293,7 +1293,10 @@ function onLedgerChanged(): void {
 
 /** What went wrong, for a model: a code, what happened and what still holds, what to call next. */
 function toolError(error: unknown): Json {
-  if (error instanceof RpcError && error.data?.code) return { ...error.data, code: String(error.data.code), message: error.message };
+  if (error instanceof RpcError && error.data?.code) {
+    const isLost = error.data.code === 'E_CLOSED' && !/call again/i.test(error.message);
+    return { ...error.data, code: String(error.data.code), message: isLost ? `${error.message}. Whether the call was carried out is unknown: look first (devtools_status, terminal_list), then call again` : error.message };
+  }
   if (error instanceof RpcError) return { code: 'E_RPC', message: `${error.message}. Call devtools_status to see what is connected.` };
   log('error', error instanceof Error ? (error.stack ?? error.message) : String(error));
   return { code: errorName(error) || 'E_INTERNAL', message: `${messageOf(error)}. This is a fault of vscode-devtools: call devtools_status; it names the directory of the logs.` };

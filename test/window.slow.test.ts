@@ -533,8 +533,10 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
     assert.match(String(command.changes), /Type the name of a command/);
     await ok('window_type', { text: 'Developer: Reload Window' });
     await ok('window_wait_for', { text: 'Developer: Reload Window' });
+    const { pid } = body(await ok('devtools_status'), 'client');
     const reloaded = await ok('window_press_key', { keys: 'Enter' });
     assert.ok(reloaded.reloaded === true || reloaded.settled !== undefined);
+    await waitFor(() => !fs.existsSync(`/proc/${String(pid)}`), 'the old Client to end'); // until then a call may still reach it, and be lost with it
     await ok('terminal_run', { command: 'echo back again' });
     await uid(/tab "Explorer"/);
   });
