@@ -113,6 +113,21 @@ export function kill(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
+/** The process that draws the workbench: the largest renderer below a Chromium. */
+export function rendererOf(chromium: number): number {
+  const numberIn = (pid: number, name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
+  const below = (pid: number): number[] => fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name)).map(Number).filter((one) => {
+    try {
+      return numberIn(one, 'PPid') === pid;
+    } catch {
+      return false; // gone
+    }
+  }).flatMap((one) => [one, ...below(one)]);
+  const [largest = 0] = below(chromium).filter((pid) => fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('--type=renderer')).sort((a, b) => numberIn(b, 'VmRSS') - numberIn(a, 'VmRSS'));
+  if (!largest) throw new Error(`no renderer below ${chromium}`);
+  return largest;
+}
+
 /** An MCP client that keeps every line it was sent. */
 export class McpClient {
   readonly child: ChildProcessByStdio<Writable, Readable, Readable>;

@@ -7,7 +7,7 @@ import net from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { connect, pipeName, pipePath, readKey } from '../bootstrap.js';
-import { McpClient, Page, UserWindow, World, body, changedCopy, drive, held, kill, root, serverFile, vscode, waitFor, windowOptions, writeDriver, type Json } from './lib.ts';
+import { McpClient, Page, UserWindow, World, body, changedCopy, drive, held, kill, rendererOf, root, serverFile, vscode, waitFor, windowOptions, writeDriver, type Json } from './lib.ts';
 
 const isHere = process.platform === 'linux' && process.arch === 'x64';
 if (!isHere) console.log('# the VS Code of these suites runs on Linux x64 alone: skipped');
@@ -273,6 +273,17 @@ describe('a window of a headless Host', { skip: !isHere }, () => {
     kill(Number(processes.at(-1)?.pid), 'SIGKILL');
     const isAnother = (): boolean => fs.readdirSync(world.dir).filter((name) => name.startsWith('window-')).length === 1 && windowIn(world.dir).cdpPort !== cdpPort;
     await waitFor(async () => (await mcp.call('terminal_run', { command: 'echo new' })).output === 'new\n' && isAnother(), 'another window', 60_000);
+    for (const { pid } of processes) assert.ok(!fs.existsSync(`/proc/${pid}`) || /^State:\s+Z/m.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8')), `${pid} is alive`);
+  });
+
+  test('a page that has crashed, and that nobody looks at: its Client ends, and the next call has another window', async () => {
+    const { processes, cdpPort } = windowIn(world.dir);
+    const before = await clientOf(mcp);
+    kill(rendererOf(Number(processes.at(-1)?.pid)), 'SIGKILL'); // Chromium was started last
+    await waitFor(() => !fs.existsSync(`/proc/${String(before.pid)}`), 'the Client to end', 20_000);
+    const run = await mcp.call('terminal_run', { command: 'echo elsewhere' }); // joins the Host's wait for the window's return, which is in vain
+    assert.equal(run.output, 'elsewhere\n', JSON.stringify(run.error));
+    assert.notEqual(windowIn(world.dir).cdpPort, cdpPort);
     for (const { pid } of processes) assert.ok(!fs.existsSync(`/proc/${pid}`) || /^State:\s+Z/m.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8')), `${pid} is alive`);
   });
 

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { isObject } from '../bootstrap.js';
-import { McpClient, Page, World, body, kill, root, serverFile, vscode, waitFor, windowOptions, type Json } from './lib.ts';
+import { McpClient, Page, World, body, kill, rendererOf, root, serverFile, vscode, waitFor, windowOptions, type Json } from './lib.ts';
 
 const isHere = process.platform === 'linux' && process.arch === 'x64';
 if (!isHere) console.log('# the VS Code of these suites runs on Linux x64 alone: skipped');
@@ -576,16 +576,12 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
   });
 
   test('a page that crashes in the middle: the call says so at once, and the next one has it loaded again', async () => {
-    const numberIn = (pid: number, name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
-    const below = (pid: number): number[] => fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name)).map(Number).filter((one) => fs.existsSync(`/proc/${one}`) && numberIn(one, 'PPid') === pid).flatMap((one) => [one, ...below(one)]);
-    const renderers = below(chromiumPid()).filter((pid) => fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('--type=renderer'));
-    const workbench = renderers.sort((a, b) => numberIn(b, 'VmRSS') - numberIn(a, 'VmRSS'))[0]; // the largest
     const before = await uid(/tab "Explorer"/);
     page.close();
     const waiting = mcp.call('window_wait_for', { text: 'never to be seen', timeout: 20 });
     await ok('window_list'); // reads go beside each other: it waits by now
     const started = performance.now();
-    kill(Number(workbench), 'SIGKILL');
+    kill(rendererOf(chromiumPid()), 'SIGKILL');
     const told = body(await waiting, 'error');
     assert.deepEqual([told.code, /crashed/.test(String(told.message)), performance.now() - started < 5000], ['E_WINDOW', true, true], JSON.stringify(told));
     const after = await uid(/tab "Explorer"/, 30_000);
