@@ -42,6 +42,7 @@ const STARTING_MS = 300; // a shell starts the command that it has taken within 
 const GRACE_MS = 3000; // a shell that does not tell is believed to be idle when it has shown a prompt for so long
 const CLOSE_MS = 1000; // a hung-up shell ends within this
 const STREAM_MS = 1500; // what VS Code hands on of a command that is over comes within this, or not at all
+const TYPED_MS = 500; // what a person has sent off with Enter is running within this, or over
 const INTERRUPT_MS = 2000; // what was interrupted may take this long to end before the answer
 const TIMEOUT_MS = 120_000;
 const TIMEOUT_CAP = 24 * 3_600_000;
@@ -530,6 +531,7 @@ export class Terminal {
   wasTaken: (id: number) => boolean = () => false; // whether it has, where its mark did not come through
   onRaw: (text: string) => void = () => {}; // for who shows it to a person
   onLaunch: (command: string) => void = () => {};
+  sentOffAt = -Infinity; // when a person has last pressed Enter in it
   onMiss: (row: string) => void = () => {}; // an unfinished line that no pattern knows, where nothing but patterns tells
   closing = false;
   private missed = '';
@@ -1567,10 +1569,10 @@ export function register(role: Role): void {
     const there = terminals.get(name);
     const terminal = there?.backend ? there : await open(name, cwd ?? role.workspace);
     if (terminal.current) throw busy(terminal, terminal.current);
-    if (editor && terminal.backend?.isTaken()) throw failure('E_BUSY', `in terminal ${JSON.stringify(name)} a command runs that a person has typed: use another name, or ask the person; terminal_read shows it`);
     const run = terminal.reserve(command, graceMs);
     try {
       await report(terminal, { event: 'command', command: shorten(command) });
+      await personIsDone(terminal); // last, so that nothing typed meanwhile comes before ours
       const { backend } = terminal;
       if (call.ended?.data?.code === 'E_CANCELLED') throw call.ended; // before it began: then it does not
       if (!backend) throw failure('E_CLOSED', `terminal ${JSON.stringify(name)} has just ended: ${terminal.closed}. Call again: a new one is made`);
@@ -1584,6 +1586,14 @@ export function register(role: Role): void {
     const result = await terminal.wait(run, timeoutMs, call, params.waitMode === 'background');
     return there && there !== terminal ? { ...result, advice: `This is a new shell: the one before ended (${there.closed}), and its directory and variables with it.` } : result;
   });
+
+  /** Until the shell has begun with what a person has just sent off it looks idle, and ours would wait behind that. */
+  async function personIsDone(terminal: Terminal): Promise<void> {
+    const { name, backend } = terminal;
+    if (!editor || !backend) return;
+    while (!backend.isTaken() && performance.now() - terminal.sentOffAt < TYPED_MS) await new Promise((resolve) => setTimeout(resolve, 10));
+    if (backend.isTaken()) throw failure('E_BUSY', `in terminal ${JSON.stringify(name)} a command runs that a person has typed: use another name, or ask the person; terminal_read shows it`);
+  }
 
   role.handle('terminal.sendText', async (params) => {
     const terminal = await get(params);
@@ -1965,7 +1975,10 @@ export class Panel {
           this.flush();
         },
         close: () => this.isDisposed || onClose(),
-        handleInput: (text: string) => terminal.backend?.write(text),
+        handleInput: (text: string) => {
+          if (/[\r\n]/.test(text)) terminal.sentOffAt = performance.now();
+          terminal.backend?.write(text);
+        },
       },
     });
   }
