@@ -1031,7 +1031,7 @@ const common = (nonce: string, dir: string, builtin: string, load: (file: string
 __vdt_r=
 __vdt_c=
 __vdt_${nonce}() { __vdt_s=$?; __vdt_r=$1; ${load(`${quote(dir)}/"$1"`)} || __vdt_c='echo "the command could not be read" >&2; (exit 126)'; ${builtin} printf '' >|${quote(dir)}/"$1"; __vdt_mark C "$1"; return "$__vdt_s"; }
-__vdt_end() { __vdt_c=; ${builtin} alias '${KILL_LINE}=__vdt_sane && :;'; __vdt_mark D "$__vdt_r;$1"; return "$1"; }
+__vdt_end() { __vdt_c=; ${builtin} alias '${KILL_LINE}=__vdt_sane && :;'; __vdt_mark D "$__vdt_r;$1"; __vdt_arm; return "$1"; }
 __vdt_mark() { ${builtin} printf '\\033]633;%s;${nonce};%s\\007' "$1" "$2" >/dev/tty; }
 ${quote(programFile('stty'))} rows ${ROWS} cols ${COLUMNS} 2>/dev/null
 eval "__vdt_sane() { set -- \\$?; ${quote(programFile('stty'))} $(${quote(programFile('stty'))} -g </dev/tty 2>/dev/null || echo sane) </dev/tty 2>/dev/null; return \\$1; }"
@@ -1057,6 +1057,16 @@ __vdt_prompt() {
   return "$status"
 }
 __vdt_status() { return "$1"; }
+__vdt_arm() {
+  case \${PROMPT_COMMAND[*]-} in
+    __vdt_prompt*) return ;;
+    *__vdt_prompt*) ;; # theirs stands before ours, and would have its exit code told
+    *) __vdt_user_prompt=() ;;
+  esac
+  [ -z "\${PROMPT_COMMAND[*]-}" ] || __vdt_user_prompt+=("\${PROMPT_COMMAND[@]//__vdt_prompt/:}")
+  \\unset PROMPT_COMMAND
+  PROMPT_COMMAND=__vdt_prompt
+}
 PROMPT_COMMAND=__vdt_prompt
 `,
     }),
@@ -1074,6 +1084,7 @@ setopt hist_ignore_space interactive_comments
 ${common(nonce, dir, '\\builtin', (file) => `__vdt_c=$(<${file})`)}
 __vdt_prompt() { local code=$?; [ -n "$__vdt_r" ] && __vdt_end "$code" 2>/dev/null; __vdt_r=; return "$code"; }
 __vdt_bare() { PROMPT= RPROMPT=; }
+__vdt_arm() { case \${precmd_functions[*]-} in __vdt_prompt*__vdt_bare) ;; *) precmd_functions=(__vdt_prompt \${\${precmd_functions[@]-}:#__vdt_*} __vdt_bare) ;; esac; }
 precmd_functions=(__vdt_prompt $precmd_functions __vdt_bare)
 `,
     }),
@@ -1085,6 +1096,7 @@ precmd_functions=(__vdt_prompt $precmd_functions __vdt_bare)
     rc: (nonce, dir) => ({
       rc: `ENV=$VSCODE_DEVTOOLS_ENV; unset VSCODE_DEVTOOLS_ENV; [ -n "$ENV" ] && [ -f "$ENV" ] && . "$ENV"
 ${common(nonce, dir, '\\unset -f command; \\command', (file) => `__vdt_c=$(\\unset -f command; ${quote(programFile('cat'))} ${file} && \\command echo .) && __vdt_c=\${__vdt_c%.}`)}
+__vdt_arm() { case \${PS1-} in *__vdt_end*) ;; *) PS1='$(__vdt_end "$?" 2>/dev/null)' ;; esac; }
 PS1='$(__vdt_end "$?" 2>/dev/null)'
 `,
     }),

@@ -238,6 +238,25 @@ for (const shell of ['bash', 'zsh', 'dash']) for (const [place, user, inWindow] 
     assert.deepEqual(brief(await run('exec >/dev/tty 2>&1; echo back', { name })), ['completed', 'back\n', 0]);
   });
 
+  test('whatever is made of the prompt, also the end of what is interrupted or no command at all is known, with its exit code', async () => {
+    const prompts: Record<string, string[]> = {
+      bash: ["PROMPT_COMMAND='echo -n mine'", 'unset PROMPT_COMMAND', 'PROMPT_COMMAND="true; $PROMPT_COMMAND"', 'PROMPT_COMMAND=(true true)', 'set -u; unset PROMPT_COMMAND; IFS=_'],
+      zsh: ['precmd_functions=()', 'precmd_functions=(x $precmd_functions); x() { true; }', "precmd_functions+=(x); x() { PROMPT='mine> '; }", 'setopt ksharrays; precmd_functions=()', 'set -u; unset precmd_functions; IFS=_'],
+      dash: ["PS1='mine> '", 'PS1="(venv) $PS1"', 'unset PS1', 'set -u; unset PS1; IFS=_'],
+    };
+    for (const [index, change] of (prompts[shell] ?? []).entries()) {
+      const name = `prompt${index}`;
+      assert.deepEqual(brief(await run(change, { name })), ['completed', '', 0], change);
+      for (let round = 0; round < 2; round++) {
+        await run('sleep 300', { name, waitMode: 'background' });
+        const interrupted = await mcp.call('terminal_interrupt', { name });
+        assert.deepEqual([interrupted.status, interrupted.exitCode, interrupted.exitReason], ['completed', 130, 'SIGINT'], change);
+        const wrong = await run('echo "unfinished', { name, timeout: 10_000 });
+        assert.deepEqual([wrong.status, wrong.exitCode === 0], ['completed', false], change);
+      }
+    }
+  });
+
   test('neither PATH nor functions with the names of what we use break the terminal', async () => {
     const name = 'bare';
     assert.deepEqual(brief(await run('echo "in $PATH"', { name, env: { PATH: '/nowhere' } })), ['completed', 'in /nowhere\n', 0]);
