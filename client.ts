@@ -1243,8 +1243,10 @@ async function openPty(terminal: Terminal, marks: Marks, dir: string, cwd: strin
     write: (text) => void child.stdin.write(text),
     signal: (signal) => {
       if (signal === 'SIGCONT') for (const stopped of [child.pid ?? pid, pid]) trySignal(stopped, signal); // a shell that stopped itself stops script, too
-      if (foregroundGroup(pid) === ownGroup(pid)) signalSuccessor(terminal, pid, signal);
-      return signalForeground(pid, signal);
+      const early = { run: terminal.current, group: foregroundGroup(pid), told: new Set(programsOf(pid)) };
+      const isSent = signalForeground(pid, signal);
+      signalLate(terminal, pid, signal, early);
+      return isSent;
     },
     isTaken: () => foregroundGroup(pid) !== ownGroup(pid),
     evidence: () => (process.platform === 'linux' ? linuxEvidence(pid, look) : 'unknown'),
@@ -1416,14 +1418,25 @@ function signalForeground(shell: number, signal: NodeJS.Signals): boolean {
   return trySignal(group > 1 ? -group : -shell, signal);
 }
 
-/** A shell that is just about to start its command takes a signal in its place, and does not mind: then the command gets it. */
-function signalSuccessor(terminal: Terminal, shell: number, signal: NodeJS.Signals): void {
-  const run = terminal.current;
+/** What the shell has started in the foreground: not what it has forked and not yet made a program of. */
+function programsOf(shell: number): number[] {
+  const image = linkOf(`/proc/${shell}/exe`);
+  return foreground(shell).map(({ pid }) => pid).filter((pid) => Number(statFields(pid)[1]) === shell && ![image, ''].includes(linkOf(`/proc/${pid}/exe`)));
+}
+
+/** A shell that is just about to start its command takes a signal in its place and does not mind, and so does what it has only
+ * just forked. So who of that job becomes a program in a moment gets it then: `told` are those that have got it. */
+function signalLate(terminal: Terminal, shell: number, signal: NodeJS.Signals, { run, group, told }: { run: Run | undefined; group: number; told: Set<number> }): void {
+  const own = ownGroup(shell);
   const giveUpAt = performance.now() + STARTING_MS;
+  let job = group;
   const look = setInterval(() => {
-    const hasStarted = foregroundGroup(shell) !== ownGroup(shell);
-    if (hasStarted && terminal.current === run) signalForeground(shell, signal);
-    if (hasStarted || terminal.current !== run || performance.now() > giveUpAt) clearInterval(look);
+    if (terminal.current !== run || performance.now() > giveUpAt) return clearInterval(look);
+    if (job === own) job = foregroundGroup(shell);
+    for (const pid of job !== own && job === foregroundGroup(shell) ? programsOf(shell) : []) {
+      if (!told.has(pid)) trySignal(pid, signal);
+      told.add(pid);
+    }
   }, 10);
 }
 

@@ -257,6 +257,19 @@ for (const shell of ['bash', 'zsh', 'dash']) for (const [place, user, inWindow] 
     }
   });
 
+  test('an interrupt right behind a start is not lost, and a program that handles it gets it once', async () => {
+    const name = 'early';
+    for (let round = 0; round < 25; round++) {
+      await run(round % 2 ? 'sleep 300' : 'sleep 300 | sleep 301', { name, waitMode: 'background' });
+      const interrupted = await mcp.call('terminal_interrupt', { name });
+      assert.deepEqual([interrupted.status, interrupted.exitCode], ['completed', 130], `round ${round}`);
+    }
+    await run(`python3 -c 'import signal, sys, time\nsignal.signal(signal.SIGINT, lambda *_: print("heard", flush=True))\nprint("ready", flush=True)\ninput()'`, { name });
+    await mcp.call('terminal_interrupt', { name });
+    const over = await mcp.call('terminal_input', { name, text: '' });
+    assert.deepEqual([over.status, String(over.output).match(/heard/g)?.length], ['completed', 1]);
+  });
+
   test('neither PATH nor functions with the names of what we use break the terminal', async () => {
     const name = 'bare';
     assert.deepEqual(brief(await run('echo "in $PATH"', { name, env: { PATH: '/nowhere' } })), ['completed', 'in /nowhere\n', 0]);
