@@ -1587,6 +1587,7 @@ export function register(role: Role): void {
   role.handle('terminal.run', async (params, call) => {
     const name = nameOf(params);
     const command = checkCommand(params.command);
+    const shown = typeof params.shown === 'string' ? params.shown : command; // the debugger's has variables in it, which are nobody's to read
     const timeoutMs = timeoutOf(params.timeout, TIMEOUT_MS);
     const graceMs = timeoutOf(params.graceMs, GRACE_MS);
     const cwd = directoryOf(params.cwd, role.workspace);
@@ -1594,9 +1595,9 @@ export function register(role: Role): void {
     const there = terminals.get(name);
     const terminal = there?.backend ? there : await open(name, cwd ?? role.workspace);
     if (terminal.current) throw busy(terminal, terminal.current);
-    const run = terminal.reserve(command, graceMs);
+    const run = terminal.reserve(shown, graceMs);
     try {
-      await report(terminal, { event: 'command', command: shorten(command) });
+      await report(terminal, { event: 'command', command: shorten(shown) });
       await personIsDone(terminal); // last, so that nothing typed meanwhile comes before ours
       const { backend } = terminal;
       if (call.ended?.data?.code === 'E_CANCELLED') throw call.ended; // before it began: then it does not

@@ -1018,18 +1018,21 @@ class Session {
   }
 
   /** An adapter wants the program in a terminal: one of ours, that terminal_input and terminal_read know. */
-  async runInTerminal({ args, cwd, env, title }: Json): Promise<Json> {
+  async runInTerminal({ args, cwd, env: given, title }: Json): Promise<Json> {
     if (!Array.isArray(args) || !args.length) throw new Error('runInTerminal without a command');
     const quote = (word: unknown): string => `'${String(word).replaceAll("'", process.platform === 'win32' ? "''" : "'\\''")}'`;
-    const variables = Object.entries(isObject(env) ? env : {});
-    const unset = variables.filter(([, value]) => value === null).flatMap(([name]) => ['-u', name]);
-    const set = variables.filter(([, value]) => value !== null).map(([name, value]) => `${name}=${String(value)}`);
-    const words = process.platform === 'win32' ? `& ${args.map(quote).join(' ')}` : ['env', ...unset, ...set, ...args].map(quote).join(' ');
+    const variables = Object.entries(isObject(given) ? given : {});
+    // By the shell itself where it can: what `env` is given stands in the list of processes for a moment.
+    const isPlain = ([name]: [string, unknown]): boolean => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name);
+    const assign = variables.filter(isPlain).map(([name, value]) => (value === null ? `unset ${name}` : `export ${name}=${quote(value)}`));
+    const env = variables.filter((one) => !isPlain(one)).flatMap(([name, value]) => (value === null ? ['-u', name] : [`${name}=${String(value)}`]));
+    const words = [...(env.length ? ['env', ...env] : []), ...args].map(quote).join(' ');
+    const command = process.platform === 'win32' ? `& ${args.map(quote).join(' ')}` : `(${[...assign, `exec ${words}`].join('; ')})`;
     const name = this.terminal || `debug ${this.name}`;
-    const run = { name, command: words };
+    const run = { name, command: `debug ${this.name}: ${args.join(' ')}`.slice(0, NAME_CAP) };
     try {
       const client = await this.hooks.client();
-      const answer = await client.call('terminal.run', { ...run, ...(textOf(cwd) && { cwd }), waitMode: 'background', timeout: 5000 }, { timeoutMs: 20_000 }).finally(() => client.close('asked'));
+      const answer = await client.call('terminal.run', { name, command, shown: run.command, ...(textOf(cwd) && { cwd }), waitMode: 'background', timeout: 5000 }, { timeoutMs: 20_000 }).finally(() => client.close('asked'));
       this.terminalRun = run; // from here on something of ours is there
       if (this.finishing) await this.endInTerminal(run);
       this.note('process', this.root, { reason: 'terminal', terminal: name, title });
@@ -1053,6 +1056,20 @@ class Session {
   private async endInTerminal({ name, command }: { name: string; command: string }): Promise<void> {
     const client = await this.hooks.client();
     await client.call('terminal.interrupt', { name, signal: 'SIGKILL', ifCommand: command }, { timeoutMs: 5000 }).catch(() => {}).finally(() => client.close('asked')); // E_IDLE: it has ended
+  }
+
+  /** How the program ended, as its terminal tells; not if something else has run there since. */
+  private async exitInTerminal({ name, command }: { name: string; command: string }): Promise<void> {
+    const client = await this.hooks.client();
+    try {
+      const over = await client.call('terminal.wait', { name, timeout: EXIT_MS }, { timeoutMs: HOST_MS });
+      const all = await client.call('terminal.list', {}, { timeoutMs: HOST_MS });
+      const there = listOf(isObject(all) ? all.terminals : []).find((one) => one.name === name);
+      if (!isObject(over) || over.status !== 'completed' || there?.lastCommand !== command || there.command !== undefined) return;
+      this.onExit(numberOf(over.exitCode) ?? null, textOf(over.exitReason) ?? null);
+    } finally {
+      client.close('asked');
+    }
   }
 
   // ---- its end
@@ -1124,7 +1141,8 @@ class Session {
     this.error = error;
     this.dropStops(() => true);
     if (state === 'TERMINATED' && this.launch && !this.isExitKnown && !this.isStopAsked) {
-      if (this.row.isDebuggee || this.row.name === 'js-debug' || this.root.dap?.closedBecause === undefined) await this.until(() => this.isExitKnown || this.programExit() !== undefined || this.printedExit !== undefined || this.isProcessGone, EXIT_MS);
+      if (this.row.name === 'js-debug' && this.terminalRun) await this.exitInTerminal(this.terminalRun).catch((problem) => this.log(messageOf(problem))); // it is no child of the adapter
+      else if (this.row.isDebuggee || this.row.name === 'js-debug' || this.root.dap?.closedBecause === undefined) await this.until(() => this.isExitKnown || this.programExit() !== undefined || this.printedExit !== undefined || this.isProcessGone, EXIT_MS);
       const exit = this.isExitKnown ? undefined : this.programExit();
       if (exit) this.onExit(exit.code, exit.signal);
       else if (!this.isExitKnown && this.printedExit !== undefined) this.onExit(this.printedExit, null);

@@ -2,7 +2,7 @@
 // user's document by name, on each language that has the notion; the table says where not, and why.
 
 import assert from 'node:assert/strict';
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
@@ -668,6 +668,21 @@ describe('the debugger', () => {
     assert.deepEqual([stopOf(stopped).type, (await ok('debug_evaluate', { expression: 'greeting' })).result], ['BREAKPOINT_HIT', "'hello ada'"]);
     assert.equal((await ok('debug_continue', { wait: true })).state, 'TERMINATED');
     await mcp.call('terminal_close', { name: 'ask' });
+  });
+
+  test('a program in a terminal of ours has its variables, which stand nowhere else, and its exit code', async () => {
+    fs.writeFileSync(file('vars.js'), "console.log(process.env.TOKEN.split('-').reverse().join('+'), process.env['odd.name']); process.exitCode = 3;\n");
+    fs.writeFileSync(file('vars.py'), "import os, sys\nprint('+'.join(reversed(os.environ['TOKEN'].split('-'))), os.environ['odd.name'])\nsys.exit(3)\n");
+    for (const [language, program] of [['nodejs', 'vars.js'], ['python', 'vars.py']] as Array<[string, string]>) {
+      const end = await start(language, program, { terminal: 'vars', env: { TOKEN: "s3cr3t-it's", 'odd.name': 'odd value' } });
+      assert.deepEqual([end.state, end.exitCode, end.exitReason], ['TERMINATED', 3, undefined], language);
+      const shown = await ok('terminal_read', { name: 'vars', includeMetadata: true });
+      assert.match(String(shown.output), /it's\+s3cr3t odd value\n/);
+      assert.match(String(shown.lastCommand), new RegExp(`^debug ${String(end.session)}: .*${program}`));
+      assert.doesNotMatch(JSON.stringify([shown, await ok('terminal_list'), await ok('process_list')]), /s3cr3t-it/);
+    }
+    assert.equal(spawnSync('grep', ['-rl', 's3cr3t-it', world.home], { encoding: 'utf8' }).stdout, '');
+    await mcp.call('terminal_close', { name: 'vars' });
   });
 
   test('a program in a terminal of ours ends with its session, with every adapter that can', async () => {
