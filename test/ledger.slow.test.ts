@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { identify } from '../ledger.ts';
-import { World, body, held, kill, root, waitFor, type Json, type McpClient } from './lib.ts';
+import { World, body, held, inWindows, kill, root, waitFor, type Json, type McpClient } from './lib.ts';
 
 let world: World;
 let mcp: McpClient;
@@ -22,6 +22,18 @@ beforeEach(async () => {
   mcp = await server();
 });
 afterEach(() => world.end());
+
+/** As the user of the tests; and, if that is root, once more as an unprivileged one, who may look at less of /proc. */
+function everyone(name: string, check: () => Promise<void>): void {
+  test(name, check);
+  if (process.getuid?.() !== 0 || inWindows) return;
+  test(`${name} (as an unprivileged user)`, async () => {
+    await world.end();
+    world = new World('p', { uid: 65534, gid: 65534 });
+    mcp = await server();
+    await check();
+  });
+}
 
 const run = (command: string, more: Json = {}): Promise<Json> => mcp.call('terminal_run', { command, ...more });
 const list = (of: Json, key: string): Json[] => (Array.isArray(of[key]) ? of[key] : assert.fail(`no ${key} in ${JSON.stringify(of).slice(0, 500)}`));
@@ -59,7 +71,7 @@ time.sleep(300)
 
 // ------------------------------------------------------------------------------------------------ the seed's phase 2
 
-test('npm run dev: Node and the processes that it spawned are tracked, and end with it', async () => {
+everyone('npm run dev: Node and the processes that it spawned are tracked, and end with it', async () => {
   write('package.json', '{"scripts":{"dev":"node dev.js"}}');
   write('dev.js', 'const c = require("node:child_process"); c.spawn("sleep", ["301"]); c.spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"]); console.log("ready"); setInterval(() => {}, 1000);');
   const started = await run('npm run dev', { waitMode: 'background', name: 'dev' });
@@ -79,7 +91,7 @@ test('npm run dev: Node and the processes that it spawned are tracked, and end w
   await waitFor(async () => (await known()).active.length === 2, 'only script and shell to be left');
 });
 
-test('Multi-process build: all child processes are detected', async () => {
+everyone('Multi-process build: all child processes are detected', async () => {
   write('build.sh', 'for i in 1 2 3 4 5; do sh -c "sleep 30$i" & done; wait\n');
   await run('sh build.sh', { waitMode: 'background' });
   await waitFor(async () => (await known()).active.filter(({ name }) => name === 'sleep').length === 5, 'five sleeps');
@@ -87,7 +99,7 @@ test('Multi-process build: all child processes are detected', async () => {
   assert.deepEqual([...(body(entry, 'children').names as string[])].sort(), ['sh', 'sleep']);
 });
 
-test('Nested spawning: a script that spawns scripts, and threads that spawn', async () => {
+everyone('Nested spawning: a script that spawns scripts, and threads that spawn', async () => {
   write('deep.sh', 'n=$1; if [ $n -gt 0 ]; then sh deep.sh $((n-1)); else sleep 302; fi; true\n');
   write('worker.js', 'const { Worker } = require("node:worker_threads"); new Worker("require(\'node:child_process\').spawn(\'sleep\', [\'303\'])", { eval: true });');
   await run('sh deep.sh 20', { waitMode: 'background', name: 'deep' });
@@ -101,7 +113,7 @@ test('Nested spawning: a script that spawns scripts, and threads that spawn', as
 
 // ------------------------------------------------------------------------------------------------ the seed's phase 3
 
-test('Session persistence: what a crashed predecessor left is found as orphaned, and ended', async () => {
+everyone('Session persistence: what a crashed predecessor left is found as orphaned, and ended', async () => {
   await run('sleep 304', { waitMode: 'background', name: 'lost' });
   const [sleep] = (await known()).active.filter(({ commandLine }) => commandLine === 'sleep 304');
   for (const role of ['client', 'host']) for (const pid of pidsOf(role)) kill(pid, 'SIGKILL');
@@ -139,7 +151,7 @@ test('workspace_analyze says what the workspace is made of, and which scripts ar
   assert.doesNotMatch(JSON.stringify(found.devServers), /npm run build/);
 });
 
-test('Clean shutdown: closing a terminal ends all that was started there, daemons and deaf ones too', async () => {
+everyone('Clean shutdown: closing a terminal ends all that was started there, daemons and deaf ones too', async () => {
   await run(`${DAEMON}; trap '' HUP TERM; (trap '' HUP TERM; sleep 305) & nohup setsid sleep 306 >/dev/null 2>&1 & sleep 0.1`, { name: 'messy' });
   assert.ok((await known()).active.length >= 5);
   const closed = await mcp.call('terminal_close', { name: 'messy' });
@@ -147,7 +159,7 @@ test('Clean shutdown: closing a terminal ends all that was started there, daemon
   assert.deepEqual([held(closed)[0], list(body(closed, 'ledger'), 'orphaned'), tagged()], [[], [], []]);
 });
 
-test('Log integrity: events are in the log in order, with pid, start time and session; the summaries agree', async () => {
+everyone('Log integrity: events are in the log in order, with pid, start time and session; the summaries agree', async () => {
   await run('sleep 0.2; (exit 7)', { name: 'one' });
   await run('sleep 307', { name: 'one', waitMode: 'background' });
   const { active } = await known();
@@ -168,7 +180,7 @@ test('Log integrity: events are in the log in order, with pid, start time and se
 
 // -------------------------------------------------------------------------------------------------- escapees and ends
 
-test('a daemon that double-forks and calls setsid is in the ledger, can be killed, and outlives its shell as an orphan', async () => {
+everyone('a daemon that double-forks and calls setsid is in the ledger, can be killed, and outlives its shell as an orphan', async () => {
   const result = await run(DAEMON, { name: 'd' });
   assert.deepEqual([result.status, result.exitCode], ['completed', 0]);
   const [entry] = held(result)[0];
@@ -182,7 +194,7 @@ test('a daemon that double-forks and calls setsid is in the ledger, can be kille
   assert.deepEqual(tagged(), []);
 });
 
-test('a daemon that drops its environment is found by the terminal that it still has open', async () => {
+everyone('a daemon that drops its environment is found by the terminal that it still has open', async () => {
   await run('env -i /usr/bin/setsid -f /bin/sleep 312; (unset VSCODE_DEVTOOLS_TAG; setsid -f sleep 313)', { name: 'bare' });
   const { active } = await known();
   const daemons = active.filter(({ commandLine }) => /sleep 31[23]$/.test(String(commandLine)));
@@ -191,7 +203,7 @@ test('a daemon that drops its environment is found by the terminal that it still
   for (const { pid } of daemons) assert.equal(await identify(Number(pid)), undefined);
 });
 
-test('process_kill of a shell ends its terminal; a signal of choice is only sent', async () => {
+everyone('process_kill of a shell ends its terminal; a signal of choice is only sent', async () => {
   write('usr.js', 'process.on("SIGUSR1", () => console.log("heard")); setInterval(() => {}, 1000); console.log("ready")');
   const started = await run('node usr.js', { waitMode: 'background' });
   await waitFor(async () => String((await mcp.call('terminal_read')).output).includes('ready'), 'the program');
@@ -205,7 +217,7 @@ test('process_kill of a shell ends its terminal; a signal of choice is only sent
   assert.deepEqual(tagged(), []);
 });
 
-test('kill of pid 1, of our own processes, of a stranger: refused, nothing is signalled', async () => {
+everyone('kill of pid 1, of our own processes, of a stranger: refused, nothing is signalled', async () => {
   const status = await mcp.call('devtools_status');
   await run('sleep 308', { waitMode: 'background' });
   for (const pid of [1, process.pid, Number(body(status, 'mcp').pid), Number(body(status, 'host').pid), Number(body(status, 'client').pid)]) {
@@ -255,7 +267,7 @@ test('bad input is told with the next step, and nothing is lost', async () => {
 
 // ---------------------------------------------------------------------------------------------------------- restarts
 
-test('MCP restarted while `sleep 5; echo done` runs: the next terminal_wait has its output and exit code', async () => {
+everyone('MCP restarted while `sleep 5; echo done` runs: the next terminal_wait has its output and exit code', async () => {
   mcp.send({ jsonrpc: '2.0', id: 'long', method: 'tools/call', params: { name: 'terminal_run', arguments: { command: 'echo begun; sleep 5; echo done; (exit 3)' } } });
   await waitFor(() => tagged().some((pid) => spawnSync('ps', ['-o', 'args=', '-p', String(pid)], { encoding: 'utf8' }).stdout.trim() === 'sleep 5'), 'the sleep');
   mcp.child.kill('SIGKILL');

@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { errorName, tagPrefix } from '../bootstrap.js';
-import { Ledger, STACKS, analyzeWorkspace, devServerIn, familyIn, fit, identify, parseCim, parsePsList, readLog, system } from '../ledger.ts';
+import { Ledger, STACKS, analyzeWorkspace, devServerIn, familyIn, fit, identify, parseCim, parsePsList, readLog, system, type Listed } from '../ledger.ts';
 import { World, waitFor, type Json } from './lib.ts';
 
 let world: World;
@@ -239,6 +239,16 @@ test('a listing of macOS: descendants, the tagged daemon, no zombie, nobody else
   assert.deepEqual(familyIn(all, [{ pid: 502, startTime: 'Mon Nov  2 09:10:02 2026', owner: 'T1' }]), []); // another process by now
   assert.ok(all.every(({ command }) => !/TAG|HOME/.test(command))); // an environment is not for anybody's eyes
   assert.deepEqual(rows.find(({ pid }) => pid === 510), { pid: 510, ppid: 502, pgrp: 510, name: 'node', startTime: 'Mon Nov 12 10:00:00 2026', owner: 'T1' });
+});
+
+test('a tree is followed to a depth and a count, and a circle of parents (pids come round) once', () => {
+  const one = (pid: number, ppid: number): Listed => ({ pid, ppid, pgrp: 0, startTime: 't', name: 'x', command: 'x' });
+  const root = { pid: 1000, startTime: 't', owner: 'T' };
+  const deep = Array.from({ length: 500 }, (_, i) => one(1000 + i, 999 + i));
+  assert.deepEqual(familyIn(deep, [root]).map(({ pid }) => pid), Array.from({ length: 65 }, (_, i) => 1000 + i));
+  const wide = [one(1000, 1), ...Array.from({ length: 9000 }, (_, i) => one(2000 + i, 1000))];
+  assert.equal(familyIn(wide, [root]).length, 4000);
+  assert.deepEqual(familyIn([one(1000, 1002), one(1001, 1000), one(1002, 1001)], [root]).map(({ pid }) => pid), [1000, 1001, 1002]);
 });
 
 // As the CIM script prints it in Windows PowerShell 5.1.
