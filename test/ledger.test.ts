@@ -137,21 +137,25 @@ test('records with a wrong start time are nobody: 1,000 of them are refused, and
 
 test('a pid that is another process at the moment of the signal is not signalled, 1,000 times', async () => {
   const sent: unknown[] = [];
-  const { pid, ended } = sleeper();
+  const { pid, ended } = sleeper(); // it leads a group, which is not signalled either
   const ledger = open();
   await ledger.settle('terminal', async () => [], 'test');
   const who = await identify(pid);
-  for (let i = 0; i < 1000; i++) {
+  const started = async (round: number): Promise<void> => {
     Object.assign(system, real, { signal: (...args: unknown[]) => sent.push(args) > 0 });
-    const terminalId = `${prefix()}${i}`;
-    await ledger.record({ event: 'opening', terminal: 'a', terminalId });
-    await ledger.record({ event: 'started', terminal: 'a', terminalId, pid, shell: true });
-    let looks = 0;
-    system.family = (...args) => (looks++ === 0 ? real.family(...args) : []);
-    system.startTime = () => `${who?.startTime}9`; // it ended, and its number went to somebody else
-    await ledger.kill(pid, i % 2 ? 'SIGKILL' : undefined).catch(() => {});
+    await ledger.record({ event: 'opening', terminal: 'a', terminalId: `${prefix()}${round}` });
+    await ledger.record({ event: 'started', terminal: 'a', terminalId: `${prefix()}${round}`, pid, shell: true });
+  };
+  for (let round = 0; round < 1000; round++) {
+    await started(round);
+    system.startTime = () => `${who?.startTime}9`; // the look has just seen it: now it ended, and its number went to somebody else
+    const result = await ledger.kill(pid, [undefined, 'SIGKILL', 'SIGUSR1'][round % 3]);
+    assert.deepEqual(result.failed, []);
   }
   assert.deepEqual(sent, []);
+  await started(1000);
+  await ledger.kill(pid, 'SIGUSR1');
+  assert.deepEqual(sent, [[-pid, 'SIGUSR1'], [pid, 'SIGUSR1']]); // who it is, is signalled
   Object.assign(system, real);
   process.kill(pid, 'SIGKILL');
   await ended;
