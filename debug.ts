@@ -1115,7 +1115,7 @@ class Session {
 
   onExitCode(target: Target, code: number | undefined): void {
     if (target !== this.root && !(target.parent === this.root && this.targets[1] === target)) return; // a subprocess's own
-    if (code === undefined) return;
+    if (code === undefined || this.isStopAsked) return; // its end is ours
     if (this.row.name === 'lldb-dap' && code < 0) {
       this.onExit(null, null); // no code of a program: its debugserver died with it
       this.exitReason = 'lldb-dap lost the program, as when it is killed while it is stopped, and does not tell how it ended';
@@ -1546,6 +1546,7 @@ class Session {
       if (!isTruthy(answer.result)) return false;
     }
     binding.stops++;
+    if (!binding.verified) Object.assign(binding, { verified: true, ...(one.kind === 'line' && { line: binding.line ?? numberOf(stop.location?.line) }) }); // js-debug never says so of one that was set through a symbolic link
     if (ours.hits && !matchesHits(one.hitCondition ?? '', binding.stops)) return false;
     if (!ours.log) return true;
     let text = one.logMessage ?? '';
@@ -1767,7 +1768,7 @@ class Session {
     if (known) this.checkNotBusy(known.stop.target);
     if (known) return known;
     this.stopFor(target, undefined, what);
-    throw failure('E_NO_FRAME', frame < this.nextFrame ? `frame ${frame} is one of an earlier stop: the program has gone on since. Call debug_stack for the frames of this stop, or leave frame out for the top one` : `there is no frame ${frame}: call debug_stack for their numbers, or leave frame out for the top one`);
+    throw failure('E_NO_FRAME', frame > 0 && frame < this.nextFrame ? `frame ${frame} is one of an earlier stop: the program has gone on since. Call debug_stack for the frames of this stop, or leave frame out for the top one` : `there is no frame ${frame}: call debug_stack for their numbers, or leave frame out for the top one`);
   }
 
   async evaluateIn(stop: Stop, expression: string, context = this.row.evaluateContext, isOurs = false, frameId = stop.frameId): Promise<Json> {

@@ -234,6 +234,9 @@ describe('the debugger', () => {
       assert.match(String(waited.message), /no stop in 1 s/);
       const paused = await ok('debug_pause');
       assert.deepEqual([paused.state, stopOf(paused).type], ['STOPPED', 'USER_SUSPEND']);
+      await ok('debug_continue');
+      const ended = await ok('debug_stop');
+      assert.deepEqual([ended.state, ended.was, ended.exitCode, ended.exitReason], ['TERMINATED', 'RUNNING', null, 'ended by debug_stop']);
     });
 
     scenario('Scenario 5: Exception Breakpoint', async () => {
@@ -658,6 +661,21 @@ describe('the debugger', () => {
     await ok('debug_breakpoint_set', at('work.js', 'work'));
     const bound = await ok('debug_continue', { wait: true });
     assert.match(JSON.stringify(bound.bound), /bp-1 is bound: work\.js/);
+  });
+
+  test('a breakpoint that was set through a symbolic link is bound when it is hit, in every language', async () => {
+    fs.mkdirSync(file('real'), { recursive: true });
+    fs.symlinkSync(file('real'), file('link'));
+    for (const [language, extension] of Object.entries(EXTENSION)) {
+      const name = `play.${extension}`;
+      fs.copyFileSync(file(name), file(`real/${name}`));
+      const stopped = await start(language, `real/${name}`, { breakpoints: [at(name, 'inside', { file: `link/${name}` })] });
+      assert.deepEqual([stopOf(stopped).type, stopOf(stopped).line, stopOf(stopped).details.breakpointId], ['BREAKPOINT_HIT', line(name, 'inside'), 'bp-1'], language);
+      const [one] = list(await ok('debug_status'), 'breakpoints');
+      assert.deepEqual([one?.verified, one?.message, one?.hitCount], [true, undefined, 1], language);
+      assert.deepEqual((await ok('debug_breakpoint_remove', { file: `real/${name}` })).removed, ['bp-1']);
+      assert.equal((await ok('debug_continue', { wait: true })).state, 'TERMINATED');
+    }
   });
 
   test('a program in a terminal of ours can be answered there', async () => {
