@@ -255,6 +255,15 @@ describe('the debugger', () => {
     scenario('Scenario 6: Watchpoint Hit', async () => {});
 
     scenario("Scenario 7: Monitor Events Don't Stop", async () => {
+      fs.writeFileSync(file('crowd.js'), "const { Worker, isMainThread } = require('node:worker_threads');\nif (isMainThread) for (let i = 0; i < 2; i++) new Worker(__filename);\nsetInterval(() => {}, 1000);\n");
+      fs.writeFileSync(file('crowd.py'), 'import threading\nfor i in range(2): threading.Thread(target=threading.Event().wait, daemon=True).start()\nthreading.Event().wait()\n');
+      await start(language, of('crowd'), { stopOnEntry: true });
+      await ok('debug_continue');
+      const started = async (): Promise<number> => list(await ok('debug_events', { kinds: ['thread', 'child'] }), 'events').filter((one) => one.reason === 'started' && (language !== 'nodejs' || one.kind === 'child')).length;
+      await waitFor(async () => (await started()) >= 3, 'the main thread and two more to be told of'); // the program itself, and its two
+      const running = await ok('debug_status');
+      assert.deepEqual([running.state, body(running, 'stopReason').type, list(body(running, 'threads'), 'stopped')], ['RUNNING', 'NONE', []]);
+      await ok('debug_stop');
       await start(language, language === 'nodejs' ? 'workers.js' : 'threads.py', { stopOnEntry: true });
       await ok('debug_continue');
       const end = await ok('debug_wait_for_stop');

@@ -127,6 +127,24 @@ const ADAPTERS: Record<string, string> = {
     if (message.command === 'launch') return answer(message, { error: { id: 1, format: 'no {thing} today', variables: { thing: 'launch' } } }, { success: false });
     answer(message, {});
   });`,
+  // One that can do nothing beyond the least, and dies of whatever it was not asked whether it can, as rdbg does.
+  'bare.js': `${PLAYED}
+  const OPTIONAL = ['configurationDone', 'setFunctionBreakpoints', 'setDataBreakpoints', 'dataBreakpointInfo', 'setExceptionBreakpoints', 'exceptionInfo', 'setVariable', 'setExpression', 'terminate', 'restart', 'loadedSources', 'modules', 'cancel', 'source', 'completions'];
+  let stops = 0;
+  serve((message, { answer, event, socket }) => {
+    const { command, arguments: args } = message;
+    if (OPTIONAL.includes(command)) process.exit(9);
+    if (command === 'initialize') { answer(message, {}); return event('initialized'); }
+    if (command === 'setBreakpoints') { if (args.breakpoints.some((one) => one.condition || one.hitCondition || one.logMessage)) process.exit(8); return answer(message, { breakpoints: args.breakpoints.map(({ line }, at) => ({ id: at + 1, verified: true, line })) }); }
+    if (command === 'evaluate') return answer(message, { result: args.expression === 'yes' ? 'true' : 'is ' + args.expression, variablesReference: 0 });
+    if (command === 'threads') return answer(message, { threads: [{ id: 1, name: 'main' }] });
+    if (command === 'stackTrace') return answer(message, { stackFrames: [{ id: 1, name: 'main', line: 1, column: 1, source: { path: process.env.PROGRAM } }], totalFrames: 1 });
+    if (command === 'scopes') return answer(message, { scopes: [{ name: 'Local', variablesReference: 1, expensive: false }] });
+    if (command === 'variables') return answer(message, { variables: [{ name: 'x', value: '1', variablesReference: 0 }] });
+    answer(message, {});
+    if (command === 'launch' || command === 'continue') setTimeout(() => event('stopped', ++stops < 3 ? { reason: 'breakpoint', threadId: 1, allThreadsStopped: true } : { reason: 'exception', text: 'boom', threadId: 1, allThreadsStopped: true }), 50);
+    if (command === 'disconnect') { event('terminated'); socket.end(); }
+  });`,
   // A js-debug of the time of the seed: no answer to a child's launch, no entry stop of its own, a wrong target closes.
   'old.js': `${PLAYED}
   let lines = [];
@@ -192,6 +210,22 @@ describe('with adapters that misbehave', () => {
     assert.deepEqual([unanswered.code, /1 \+ 1 has not been answered in 10 s/.test(String(unanswered.message))], ['E_TIMEOUT', true]);
     assert.equal(body(await mcp.call('debug_evaluate', { session: 'old', expression: '2' }), 'error').code, 'E_BUSY');
     await mcp.call('debug_stop', { session: 'old' });
+  });
+
+  test('an adapter is asked for nothing that it does not say it can; what it cannot, we do, or refuse', async () => {
+    const program = path.join(world.workspace, 'program.js');
+    fs.writeFileSync(path.join(world.workspace, 'bare-here.js'), `process.env.PROGRAM = ${JSON.stringify(program)};\n${ADAPTERS['bare.js']}`);
+    const second = await start('bare-here.js', { session: 'bare', exceptions: 'uncaught', breakpoints: [{ file: 'program.js', line: 1, condition: 'yes', hitCondition: '2' }], timeout: 10 });
+    const { type, details } = body(second, 'stopReason');
+    assert.deepEqual([second.state, type, (details as Json).hitCount], ['STOPPED', 'BREAKPOINT_HIT', 2], JSON.stringify(second));
+    for (const args of [{ function: 'f' }, { variable: 'x' }]) assert.equal(body(await mcp.call('debug_breakpoint_set', args), 'error').code, 'E_UNSUPPORTED');
+    assert.equal((await mcp.call('debug_exception_break_on', { filter: 'all' })).error, undefined);
+    assert.equal((await mcp.call('debug_set_variable', { name: 'x', value: '2' })).value, 'is x');
+    for (const [tool, args] of [['debug_stack', {}], ['debug_variables', {}], ['debug_evaluate', { expression: 'x' }]] as Array<[string, Json]>) assert.equal((await mcp.call(tool, args)).error, undefined, tool);
+    const thrown = body(await mcp.call('debug_continue', { wait: true, timeout: 10 }), 'stopReason');
+    assert.deepEqual([thrown.type, (thrown.details as Json).message], ['EXCEPTION', 'boom']);
+    await mcp.call('debug_breakpoint_remove', { id: 'bp-1' });
+    assert.equal((await mcp.call('debug_stop')).state, 'TERMINATED');
   });
 
   test('arguments that make no sense are refused before anything starts', async () => {
