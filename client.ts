@@ -1042,9 +1042,10 @@ export const SHELLS: Record<string, Shell> = {
   bash: {
     ...posix,
     args: (rc) => ['--noprofile', '--rcfile', `${rc}/rc`, '--noediting', '-i'],
-    env: () => ({}),
+    env: (rc) => ({ ENV: `${rc}/rc`, VSCODE_DEVTOOLS_ENV: process.env.ENV ?? '' }), // which it reads instead where POSIXLY_CORRECT is set
     rc: (nonce, dir) => ({
-      rc: `[ -f ~/.bashrc ] && . ~/.bashrc
+      rc: `ENV=$VSCODE_DEVTOOLS_ENV; unset VSCODE_DEVTOOLS_ENV; [ -n "$ENV" ] || unset ENV
+[ -f ~/.bashrc ] && . ~/.bashrc
 HISTCONTROL=\${HISTCONTROL:+$HISTCONTROL:}ignorespace
 ${common(nonce, dir, '\\builtin', (file) => `__vdt_c=$(<${file})`)}
 __vdt_user_prompt=("\${PROMPT_COMMAND[@]}")
@@ -1053,6 +1054,7 @@ __vdt_prompt() {
   [ -n "$__vdt_r" ] && __vdt_end "$status" 2>/dev/null
   __vdt_r=
   for command in "\${__vdt_user_prompt[@]}"; do __vdt_status "$status"; \\eval "$command"; done
+  \\unset PS1 # and that it is exported: another bash would show no prompt
   PS1=
   return "$status"
 }
@@ -1064,9 +1066,10 @@ __vdt_arm() {
     *) __vdt_user_prompt=() ;;
   esac
   [ -z "\${PROMPT_COMMAND[*]-}" ] || __vdt_user_prompt+=("\${PROMPT_COMMAND[@]//__vdt_prompt/:}")
-  \\unset PROMPT_COMMAND
+  \\unset PROMPT_COMMAND # and with it that it is exported: another bash does not know ours
   PROMPT_COMMAND=__vdt_prompt
 }
+\\unset PROMPT_COMMAND
 PROMPT_COMMAND=__vdt_prompt
 `,
     }),
@@ -1211,7 +1214,8 @@ async function openPty(terminal: Terminal, marks: Marks, dir: string, cwd: strin
   for (const [name, text] of Object.entries(shell.rc(nonce, rc))) writePrivate(path.join(rc, name), text);
   const launch = launchOf(file, shell.args(rc));
   // script runs its command line with $SHELL, which may be one that refuses to; the shell itself gets the user's again.
-  const env = { ...shellEnv(), SHELL: '/bin/sh', TERM: 'xterm-256color', ...shell.env(rc), [TAG]: [process.env[TAG], terminal.id].filter(Boolean).join(':') };
+  const env: NodeJS.ProcessEnv = { ...shellEnv(), SHELL: '/bin/sh', TERM: 'xterm-256color', ...shell.env(rc), [TAG]: [process.env[TAG], terminal.id].filter(Boolean).join(':') };
+  if (tells) delete env.PS1; // dash would export what we make of it: another shell does not know that
   const child: ChildProcessByStdio<Writable, Readable, null> = spawn(launch.file, launch.args, { cwd, env, detached: process.platform !== 'win32', stdio: ['pipe', 'pipe', 'ignore'] });
   const decoder = new StringDecoder('utf8');
   child.stdout.on('data', (chunk: Buffer) => terminal.onData(decoder.write(chunk)));

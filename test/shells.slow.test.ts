@@ -270,6 +270,25 @@ for (const shell of ['bash', 'zsh', 'dash']) for (const [place, user, inWindow] 
     assert.deepEqual([over.status, String(over.output).match(/heard/g)?.length], ['completed', 1]);
   });
 
+  test('a shell that is started in an environment of settings is ready, and hands none of ours on', async () => {
+    const odd = new World('e', user);
+    try {
+      const home = path.join(odd.home, 'home');
+      fs.mkdirSync(home);
+      const client = odd.mcp({ env: { HOME: home, VSCODE_DEVTOOLS_SHELL: `/bin/${shell}`, POSIXLY_CORRECT: '1', PROMPT_COMMAND: 'true', PS1: '$(exit 7) > ', TERM: 'dumb', LC_ALL: 'C', CDPATH: '/usr', SHELL: '/usr/sbin/nologin' } });
+      await client.initialize();
+      assert.deepEqual(brief(await client.call('terminal_run', { command: 'echo é $?; (exit 3)' })), ['completed', 'é 0\n', 3]);
+      assert.deepEqual(brief(await client.call('terminal_run', { command: 'env | grep -c __vdt; echo "$ENV"' })), ['completed', '0\n\n', 0]);
+      const inner = await client.call('terminal_run', { command: 'bash --norc -i', timeout: 20_000 });
+      assert.equal(inner.status, 'waiting_for_input');
+      const over = await client.call('terminal_input', { name: 'default', text: 'exit 4', timeout: 20_000 });
+      assert.deepEqual([over.exitCode, /__vdt/.test(String(over.output))], [4, false]);
+    } finally {
+      await odd.end();
+      process.env.VSCODE_DEVTOOLS_DIR = world.dir; // the other world's is the tests' again
+    }
+  });
+
   test('neither PATH nor functions with the names of what we use break the terminal', async () => {
     const name = 'bare';
     assert.deepEqual(brief(await run('echo "in $PATH"', { name, env: { PATH: '/nowhere' } })), ['completed', 'in /nowhere\n', 0]);
