@@ -84,10 +84,12 @@ export class Cleaner {
 
   readonly onText: (text: string) => void; // rows that cannot change any more, each with its newline
   readonly onMark: (body: string) => void; // the body of an OSC 633
+  readonly onQuestion: (answer: string) => void; // what a terminal answers when it is asked where the cursor is, or how it is
 
-  constructor(onText: (text: string) => void, onMark: (body: string) => void = () => {}) {
+  constructor(onText: (text: string) => void, onMark: (body: string) => void = () => {}, onQuestion: (answer: string) => void = () => {}) {
     this.onText = onText;
     this.onMark = onMark;
+    this.onQuestion = onQuestion;
   }
 
   write(chunk: string): void {
@@ -283,6 +285,8 @@ export class Cleaner {
     else if (final === '@') this.edit((cells) => cells.splice(this.column, 0, ...' '.repeat(count)));
     else if (final === 's') this.saved = { row: this.row, column: this.column };
     else if (final === 'u') this.moveTo(this.saved.row, this.saved.column);
+    else if (final === 'n' && first === 6) this.onQuestion(`\x1b[${this.row + 1};${Math.min(this.column + 1, COLUMNS)}R`);
+    else if (final === 'n' && first === 5) this.onQuestion('\x1b[0n');
   }
 
   /** On the main screen the rows above have scrolled by: what is addressed is the screen that begins now. */
@@ -532,6 +536,7 @@ export class Terminal {
   onRaw: (text: string) => void = () => {}; // for who shows it to a person
   onLaunch: (command: string) => void = () => {};
   sentOffAt = -Infinity; // when a person has last pressed Enter in it
+  answers: () => boolean = () => true; // whether we are the terminal that a program asks
   onMiss: (row: string) => void = () => {}; // an unfinished line that no pattern knows, where nothing but patterns tells
   closing = false;
   private missed = '';
@@ -545,7 +550,8 @@ export class Terminal {
     this.id = id;
     this.openLog = openLog;
     this.patterns = patterns;
-    this.cleaner = new Cleaner((text) => this.onText(text), onMark);
+    // Ruby's line editor, and others, show nothing before they have that answer.
+    this.cleaner = new Cleaner((text) => this.onText(text), onMark, (answer) => void (this.current?.begun && this.answers() && this.backend?.write(answer)));
   }
 
   /** Takes the terminal for a command that is about to start. The caller has made sure that it is idle. */
@@ -834,7 +840,8 @@ export function menuOf(shown: string): string | undefined {
   const rows = shown.slice(-MENU_CAP).trimEnd().split('\n');
   const at = rows.findLastIndex((row) => /^\s*(\?|◆) \s*\S/.test(row));
   const choices = rows.slice(at + 1);
-  return at >= 0 && choices.some((row) => /[❯›>●◉○◯◻◼]/.test(row)) && choices.every((row) => /^[\s│└❯›>●◉○◯◻◼]/.test(row) || row === '') ? rows[at]?.trim() : undefined;
+  const isOpen = choices.length > 0 && /^\s*◆/.test(rows[at] ?? ''); // there the question that stands is marked so, whatever is below
+  return at >= 0 && (isOpen || choices.some((row) => /[❯›>●◉○◯◻◼]/.test(row))) && choices.every((row) => /^[\s│└❯›>●◉○◯◻◼]/.test(row) || row === '') ? rows[at]?.trim() : undefined;
 }
 
 // What shells show when they are idle: only for those that do not tell.
@@ -1995,6 +2002,7 @@ export class Panel {
     this.ended = new vscode.EventEmitter<void>();
     terminal.onRaw = (text) => this.write(text);
     terminal.onLaunch = (command) => this.launch(command);
+    terminal.answers = () => this.isClosed; // else VS Code answers, by handleInput
     this.terminal = vscode.window.createTerminal({
       name: terminal.name,
       pty: {

@@ -185,7 +185,8 @@ test('rows that end like questions are told from tags, counts, addresses, dots a
   for (const row of ['<html><body></body></html>', '<div class="a">', 'Building modules...', 'Waiting…', 'Downloaded 1 of 5', '(3/12)', '| fetching packages', '⠋ loading:', 'resolving \\', 'ready on http://localhost:3000', 'http://localhost:3000/?a:', '=====>', 'took 3 s', '[INFO]', 'Linking (app)', 'costs 100$']) assert.ok(!asks(row), row);
   assert.equal(menuOf('done\n? Pick one (Use arrow keys)\n❯ a\n  b'), '? Pick one (Use arrow keys)');
   assert.equal(menuOf('◆  Pick a project\n│  ● a\n│  ○ b\n└\n'), '◆  Pick a project');
-  for (const text of ['? Name: a\nInstalling', 'a\n❯ b', '? Pick one\n❯ a\nfetching', '']) assert.equal(menuOf(text), undefined);
+  assert.equal(menuOf('┌  create\n│\n◆  Project name?\n│  my-app_\n└'), '◆  Project name?');
+  for (const text of ['◇  Project name?\n│  my-app\n│', '◆  Done', '? Name: a\nInstalling', 'a\n❯ b', '? Pick one\n❯ a\nfetching', '']) assert.equal(menuOf(text), undefined);
 });
 
 test('a row that is written over again and again is progress, until it stands or is answered', async () => {
@@ -199,6 +200,20 @@ test('a row that is written over again and again is progress, until it stands or
   for (const row of ['\rLoading 4:', '\rLoading 5:']) terminal.onData(row);
   terminal.input('x', false);
   assert.equal((await terminal.wait(run, 1500, caller, false)).status, 'waiting_for_input');
+});
+
+test('a program that asks its terminal where the cursor is gets an answer; an idle shell gets none, nor one that a window answers', () => {
+  const { terminal, written } = made();
+  terminal.onData('\x1b[6n');
+  const run = terminal.reserve('x');
+  terminal.launch(run, 'x');
+  terminal.onData('one\r\ntwo \x1b[6');
+  terminal.onData('n\x1b[5n');
+  terminal.onData('\x1b[9999C\x1b[6n\x1b[?6n\x1b[6;1Hx\x1b[6n');
+  assert.deepEqual(written, ['\x1b[2;5R', '\x1b[0n', '\x1b[2;200R', '\x1b[6;2R']);
+  terminal.answers = () => false;
+  terminal.onData('\x1b[6n');
+  assert.equal(written.length, 4);
 });
 
 test('a command that was not taken when the shell ended is an error, one that was is a result without an exit code', async () => {

@@ -433,6 +433,11 @@ for (const shell of ['bash', 'zsh', 'dash']) for (const [place, user, inWindow] 
     const node = await run('node -i');
     assert.deepEqual([node.status, node.prompt], ['waiting_for_input', '>']);
     assert.match(String((await input(node, 'process.exit(2)')).exitCode), /2/);
+    const irb = await run('irb'); // it asks where the cursor is before it shows anything
+    assert.deepEqual([irb.status, irb.prompt], ['waiting_for_input', 'irb(main):001:0>']);
+    const product = await input(irb, '6*7');
+    assert.match(String(product.output), /=> 42\nirb\(main\):002:0>/);
+    assert.equal((await input(product, 'exit')).status, 'completed');
   });
 
   test('what is only quiet is not taken for a question', async () => {
