@@ -83,12 +83,12 @@ function errorName(error) {
 const messageOf = (error) => (error instanceof Error ? error.message : String(error));
 
 // The fault loop of the tests names a step, a way to fail there, and a file that shows that it was reached:
-// VSCODE_DEVTOOLS_FAULT=kill:host.claim.linked:/tmp/reached. `once` kills only the first that comes there.
+// VSCODE_DEVTOOLS_FAULT=kill:host.claim.linked:/tmp/reached. `once` kills only the first that comes there, `error` fails only that one.
 const [faultKind, faultStep, faultFile] = (process.env.VSCODE_DEVTOOLS_FAULT ?? '').split(':');
 let actor = 'mcp'; // serve() says otherwise
 /** @param {string} name */
 function step(name) {
-  if (faultStep !== `${actor}.${name}` || (faultKind === 'once' && fs.existsSync(faultFile ?? ''))) return;
+  if (faultStep !== `${actor}.${name}` || (/^(?:once|error)$/.test(faultKind ?? '') && fs.existsSync(faultFile ?? ''))) return;
   if (faultFile) fs.writeFileSync(faultFile, '');
   if (faultKind === 'kill' || faultKind === 'once') process.kill(process.pid, 'SIGKILL');
   if (faultKind === 'stop') process.kill(process.pid, 'SIGSTOP');

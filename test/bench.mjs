@@ -57,11 +57,14 @@ const DEBUG_ROUNDS = quick ? 4 : 15;
 const STEPS = 100;
 const WINDOW_ROUNDS = quick ? 2 : 5;
 const WINDOW_MS = 90_000;
+const CHANGE_ROUNDS = quick ? 5 : 25;
+const CHANGE_SIZES = [300, 10_000, 100_000];
+const RELOAD_ROUNDS = quick ? 2 : 5;
 const LOOK_ROUNDS = quick ? 8 : 30; // at a live window
 const CLICK_ROUNDS = quick ? 4 : 12;
 const SCENE_FILES = 60;
 
-const BARS = { start: 1.5, call: 1.0, memory: 1.3, wire: 0.5, restartMs: 500, runMs: 50, flood: 0.5, floodMemory: 50, floodStatusMs: 100, tree: 1.3, logMs: 1000, debugStart: 1.15, debugPeer: 0.5, debugMs: 10, steps: 1.1, window: 1.3, reconnectMs: 500, look: 1.5, characters: 1 / 3, click: 0.5 };
+const BARS = { start: 1.5, call: 1.0, memory: 1.3, wire: 0.5, restartMs: 500, runMs: 50, flood: 0.5, floodMemory: 50, floodStatusMs: 100, tree: 1.3, logMs: 1000, debugStart: 1.15, debugPeer: 0.5, debugMs: 10, steps: 1.1, window: 1.3, reconnectMs: 500, change: 2, changeLinear: 1.5, changeCallMs: 1, reload: 1.2, look: 1.5, characters: 1 / 3, click: 0.5 };
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const serverFile = path.join(root, 'dist', 'mcp.js');
@@ -603,11 +606,11 @@ function barePty(command) {
 }
 
 /** ledger.ts by itself, as a module. */
-async function loadLedger() {
+async function loadRole(name) {
   const esbuild = createRequire(import.meta.url)('esbuild');
-  const outfile = path.join(scratch, 'ledger.cjs');
+  const outfile = path.join(scratch, `${name}.cjs`);
   const plugin = { name: 'bootstrap', setup: (build) => build.onResolve({ filter: /bootstrap\.js$/ }, () => ({ path: path.join(root, 'bootstrap.js'), external: true })) };
-  await esbuild.build({ absWorkingDir: root, entryPoints: ['ledger.ts'], outfile, bundle: true, platform: 'node', format: 'cjs', target: 'node20', logLevel: 'error', plugins: [plugin] });
+  await esbuild.build({ absWorkingDir: root, entryPoints: [`${name}.ts`], outfile, bundle: true, platform: 'node', format: 'cjs', target: 'node20', logLevel: 'error', plugins: [plugin] });
   return createRequire(import.meta.url)(outfile);
 }
 
@@ -679,6 +682,34 @@ function measureLog({ Ledger }) {
     ledger.close();
     return took;
   });
+}
+
+/** 15. Whether any of many files has changed, where none has; find's own process is part of its figure, and is shown apart. */
+async function measureChanges({ takeState, changeSince }) {
+  const reference = path.join(scratch, 'reference');
+  const states = {};
+  for (const size of CHANGE_SIZES) {
+    const dir = path.join(scratch, `tree-${size}`);
+    for (let i = 0; i < size; i++) {
+      if (i % 50 === 0) fs.mkdirSync(path.join(dir, `d${Math.floor(i / 5000)}`, `d${Math.floor(i / 50)}`), { recursive: true });
+      fs.writeFileSync(path.join(dir, `d${Math.floor(i / 5000)}`, `d${Math.floor(i / 50)}`, `f${i}.ts`), '');
+    }
+    states[size] = await takeState([dir]);
+  }
+  fs.writeFileSync(reference, '');
+  const names = [...CHANGE_SIZES.map((size) => `ours ${size}`), ...CHANGE_SIZES.map((size) => `find ${size}`)];
+  try {
+    return await inTurns('changes', names, CHANGE_ROUNDS, async (name) => {
+      const [who, size] = name.split(' ');
+      const before = performance.now();
+      const found = who === 'ours' ? await changeSince(states[size]) : spawnSync('find', [path.join(scratch, `tree-${size}`), '-newer', reference, '-type', 'f', '-print', '-quit'], { encoding: 'utf8' }).stdout;
+      const took = performance.now() - before;
+      if (found) throw new Error(`${name} found ${found}`);
+      return took;
+    });
+  } finally {
+    for (const size of CHANGE_SIZES) fs.rmSync(path.join(scratch, `tree-${size}`), { recursive: true, force: true });
+  }
 }
 
 /** The least that debugs with js-debug: no checks, no deadlines, one child. */
@@ -947,6 +978,24 @@ async function measureWindow() {
   });
   stopHost();
   return { samples, warm };
+}
+
+/** 14. A window is swapped for a new one, beside the same window started from nothing: both by the time of the call that needs it. */
+async function measureReload() {
+  const { client } = await windowed();
+  const samples = await inTurns('a reload', ['swap', 'start'], RELOAD_ROUNDS, async (name) => {
+    if (name === 'start') {
+      spawnSync(node, [serverFile, 'host', 'takeover'], { env: environment({ VSCODE_DEVTOOLS_DIR: runtime }), timeout: 20_000 }); // ends the window, keeps a Host
+    }
+    const before = performance.now();
+    const { message } = await within(client.request('tools/call', { name: name === 'swap' ? 'devtools_reload' : 'terminal_list', arguments: {} }), WINDOW_MS, name);
+    const took = performance.now() - before;
+    if (message.result.isError) throw new Error(JSON.stringify(message.result.structuredContent));
+    return took;
+  });
+  await client.end();
+  stopHost();
+  return samples;
 }
 
 async function windowed() {
@@ -1305,6 +1354,24 @@ function handsRows({ looks, clicks, texts, missing }) {
   ];
 }
 
+function changeRows(samples) {
+  const ours = (size) => samples[`ours ${size}`];
+  const cell = (size) => figure(median(ours(size)), ' ms');
+  const [few, many, most] = CHANGE_SIZES;
+  const pair = ratio(samples, `ours ${many}`, `find ${many}`);
+  const linear = median(ours(most).map((value, round) => value / ours(many)[round])) / (most / many);
+  return [
+    row({ what: `${figure(many)} files, none changed`, ours: cell(many), limit: `find -newer ${figure(median(samples[`find ${many}`]), ' ms')}`, ratios: `${times(pair)} find`, bar: `<= ${BARS.change}x find -newer`, met: pair <= BARS.change }),
+    row({ what: `${figure(most)} files, none changed`, ours: cell(most), limit: `find -newer ${figure(median(samples[`find ${most}`]), ' ms')}`, ratios: `${times(linear)} of linear`, bar: `<= ${BARS.changeLinear}x linear`, met: linear <= BARS.changeLinear }),
+    row({ what: `what a call has more of ${few} files, none changed`, ours: cell(few), limit: `find -newer ${figure(median(samples[`find ${few}`]), ' ms')}`, ratios: '', bar: `< ${BARS.changeCallMs} ms`, met: median(ours(few)) < BARS.changeCallMs }),
+  ];
+}
+
+function reloadRow(samples) {
+  const pair = ratio(samples, 'swap', 'start');
+  return row({ what: 'a window swapped for one with newer sources', ours: figure(median(samples.swap), ' ms'), limit: `the window started from nothing ${figure(median(samples.start), ' ms')}`, ratios: `${times(pair)} its start`, bar: `<= ${BARS.reload}x`, met: pair <= BARS.reload });
+}
+
 function runRow(samples) {
   const p95 = (name) => percentile(samples[name], 0.95);
   const cell = (name) => (samples[name] ? `${figure(median(samples[name]))} / ${figure(p95(name))} ms` : '');
@@ -1407,8 +1474,10 @@ async function main() {
   await keeper.end();
   stopHost();
   rows.push(...windowRows(await measureWindow()));
+  rows.push(reloadRow(await measureReload()));
+  rows.push(...changeRows(await measureChanges(await loadRole('changes'))));
   rows.push(...handsRows(await measureHands()));
-  const ledger = await loadLedger();
+  const ledger = await loadRole('ledger');
   rows.push(treeRow(await measureTree(ledger)));
   rows.push(logRow(await measureLog(ledger)));
 

@@ -5,8 +5,8 @@ import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { VERSION, connect, errorName, isObject, readKey, type Connection } from '../bootstrap.js';
-import { LAUNCH_ARGUMENTS, compareVersions, findVscode, nodeFor, parseSession, readWindow, windowUrl } from '../host.ts';
+import { VERSION, connect, errorName, isObject, readKey, type Connection, type Role } from '../bootstrap.js';
+import { LAUNCH_ARGUMENTS, compareVersions, findVscode, nodeFor, parseSession, readWindow, register, serversIn, windowUrl } from '../host.ts';
 import { identify, isAlive, kill as killIdentity, parseProcStat, parsePs } from '../ledger.ts';
 import { World, body, changedCopy, kill, root, waitFor, type Json, type McpClient } from './lib.ts';
 
@@ -410,4 +410,48 @@ test('a process is signalled only if it is the one that was recorded', async () 
   assert.equal(await killIdentity(who, 'SIGKILL'), true);
   await waitFor(async () => !(await isAlive(who)), 'its end');
   for (const pid of [0, -1, 1.5, Number.NaN, 2 ** 30]) assert.equal(await identify(pid), undefined);
+});
+
+// A window that F5 opens needs a desktop (in a browser VS Code asks a person to allow its popup, and waits), so what VS Code says of one
+// is written down here: the events and calls of its debug, tasks and mcp services, nothing else.
+test('F5: a session that is replaced in three seconds goes on; after the true end the servers of VS Code are stopped, by all their ids', async () => {
+  const world = new World('f');
+  const listeners: Record<string, Array<(session: Json) => void>> = { start: [], end: [] };
+  const called: string[] = [];
+  const on = (kind: string) => (listener: (session: Json) => void) => {
+    listeners[kind]?.push(listener);
+    return { dispose: () => {} };
+  };
+  const none = { event: () => ({ dispose: () => {} }), fire: () => {} };
+  const vscode = {
+    EventEmitter: class { event = none.event; fire = none.fire; }, UIKind: { Web: 2 }, env: { appRoot: '/nowhere', uiKind: 1 }, lm: {},
+    workspace: { workspaceFolders: [{ uri: { fsPath: world.workspace }, index: 0 }], getConfiguration: () => ({ inspect: () => undefined, get: () => undefined }) },
+    debug: { onDidStartDebugSession: on('start'), onDidTerminateDebugSession: on('end') },
+    commands: { executeCommand: async (command: string, id: string) => void called.push(`${command} ${id}`) },
+  };
+  const logged: string[] = [];
+  const role: Role = {
+    role: 'host', dir: world.dir, key: 'none', pipe: '', workspace: '', vscode, context: {}, order: undefined, peers: new Set(), handle: () => {}, log: (text) => void logged.push(text),
+    stop: async () => {}, busyWith: () => '', displaced: false, takenBy: '', isReloading: false, leave: () => {}, onStop: () => {}, onPeers: () => {},
+  };
+  fs.mkdirSync(path.join(world.workspace, '.vscode'));
+  fs.writeFileSync(path.join(world.workspace, '.vscode', 'mcp.json'), '{ "servers": { "mine": { "args": ["/x/dist/mcp.js"] }, "another": { "command": "y" } } } // a comment');
+  register(role);
+  const fire = (kind: string, session: Json): void => listeners[kind]?.forEach((listener) => listener({ name: 'F5', ...session }));
+  try {
+    fire('start', { id: 'a', type: 'pwa-extensionHost' });
+    fire('end', { id: 'a', type: 'pwa-extensionHost' });
+    fire('start', { id: 'b', type: 'extensionHost' }); // the same window, restarted
+    fire('start', { id: 'c', type: 'node' });
+    fire('end', { id: 'c', type: 'node' }); // no extension host
+    await waitFor(() => logged.some((text) => text.includes('the session goes on')), 'the grace to be over');
+    assert.deepEqual(called, []);
+    fire('end', { id: 'b', type: 'extensionHost' });
+    await waitFor(() => logged.some((text) => text.endsWith('has ended') && text.startsWith('the session of')), 'the session to end');
+    assert.deepEqual(called.slice(0, 5), ['vscode-devtools.vscode-devtools/vscode-devtools', 'mcp.config.ws0.mine', 'mcp.config.workspace.mine', 'mcp.config.usrlocal.mine', 'mcp.config.usrremote.mine'].map((id) => `workbench.mcp.stopServer ${id}`));
+    assert.deepEqual(serversIn(path.join(world.home, 'nothing')), []);
+  } finally {
+    await role.onStop();
+    await world.end();
+  }
 });

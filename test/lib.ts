@@ -371,6 +371,7 @@ export function drive(dir: string, code: string): Promise<unknown> {
         else resolve(value);
       });
     });
+    request.on('timeout', () => request.destroy(new Error(`the driver has not answered in 30 s: ${code.slice(0, 200)}`)));
     request.on('error', reject).end(code);
   });
 }

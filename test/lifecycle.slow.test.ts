@@ -134,7 +134,7 @@ describe('hot reload of a window', { skip: !isHere }, () => {
     const line = 3;
     await mcp.close();
     const { args, env } = windowOptions();
-    mcp = world.mcp({ args: [...args, '--extension', extension, '--extension', second], env: { ...env, VSCODE_DEVTOOLS_JS_DEBUG: JS_DEBUG } });
+    mcp = world.mcp({ args: [...args, '--extension', extension, '--extension', second], env: { ...env, VSCODE_DEVTOOLS_JS_DEBUG: JS_DEBUG, VSCODE_DEVTOOLS_BUILD: '[ ! -e build.mjs ] || node build.mjs # as it was set' } });
     await mcp.initialize();
     await mcp.call('debug_attach', { language: 'nodejs', target: 'extension', session: 'ext', breakpoints: [{ file: path.join(second, 'main.js'), line }] });
     await mcp.call('terminal_run', { command: 'true' });
@@ -148,6 +148,7 @@ describe('hot reload of a window', { skip: !isHere }, () => {
     assert.equal((await mcp.call('debug_status', { session: 'ext' })).state, 'STOPPED');
     const forced = await mcp.call('devtools_reload', { force: true });
     assert.equal(forced.reloaded, true, JSON.stringify(forced));
+    assert.match(String(body(forced, 'build').command), /as it was set/);
     assert.equal((await mcp.call('window_command', { command: 'say.it' })).value, 'five');
     assert.notEqual((await mcp.call('debug_status', { session: 'ext' })).state, 'STOPPED');
     const log = fs.readFileSync(path.join(world.workspace, '.devtools', 'process-log.jsonl'), 'utf8');

@@ -81,6 +81,30 @@ describe('what counts as a change', () => {
     }
   });
 
+  test('where times are coarse, or another clock makes them, nothing is missed', async () => {
+    const { dir, put, end } = tree({ 'a.js': 'A', 'sub/b.js': '' });
+    try {
+      const state = await takeState([dir]);
+      const [sources] = state.roots;
+      assert.ok(sources);
+      sources.isCoarse = true;
+      const before = performance.now();
+      await settle(state, dir);
+      assert.ok(performance.now() - before > 1500, 'whoever writes from now on leaves another time');
+      put('sub/new.js', '');
+      const { mtimeMs, ctimeMs, size } = fs.statSync(path.join(dir, 'sub'));
+      sources.dirs.set('sub/', [mtimeMs, ctimeMs, size]); // as a clock of two seconds would have it
+      assert.equal(await changeSince(state), path.join(dir, 'sub/new.js'));
+      fs.utimesSync(path.join(dir, 'a.js'), 4e9, 4e9); // one in the future is not waited for
+      const ahead = await takeState([dir]);
+      const again = performance.now();
+      await settle(ahead, dir);
+      assert.ok(performance.now() - again < 1500);
+    } finally {
+      end();
+    }
+  });
+
   test('a state that is damaged is none', () => {
     for (const text of ['', 'x', 'x\n', 'x\n{}', 'x\n{"roots":1,"takenAt":1}', 'x\n{"roots":[{}],"takenAt":1}']) assert.equal(readState(text), undefined, text);
   });
