@@ -29,6 +29,9 @@ const ALWAYS = new Set(['node_modules', 'dist', '.git', '.devtools']);
 const NEW_IGNORE = `# What of this extension is not its source: a change to it reloads nothing. The syntax is that of .gitignore.
 # node_modules, dist, .git, .devtools and *.vsix never count.
 package.json
+.vscode/
+.vscode-test/
+coverage/
 `;
 
 // -------------------------------------------------------------------------------------------------------- patterns

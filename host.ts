@@ -485,7 +485,9 @@ export function register(role: Role): void {
   const sessionFile = (workspace: string): string => path.join(devtoolsDir(workspace, role.dir), 'host-session.json');
 
   function clearSession(workspace: string): void {
+    sources.delete(workspace);
     try {
+      fs.rmSync(sourcesFile(workspace), { force: true });
       fs.rmSync(sessionFile(workspace), { force: true });
     } catch (error) {
       role.log(`the session of ${workspace} could not be removed: ${messageOf(error)}`); // a hint that leads nowhere
