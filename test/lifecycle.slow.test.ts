@@ -392,3 +392,38 @@ describe('two VS Code Hosts', { skip: !isHere }, () => {
     await waitFor(async () => /another process has taken over/.test(await toasts(pageOf(first))), 'its person to be told');
   });
 });
+
+describe('Safe Mode in VS Code', { skip: !isHere }, () => {
+  test('a Host without its bundle, then with a broken one, says what fails and where; mended it works. The same for its Client', async () => {
+    spawnSync(process.execPath, ['build.mjs', '--vsix'], { cwd: root });
+    const world = new World('s');
+    const user = new UserWindow(world, 'user');
+    try {
+      user.install(path.join(root, 'dist', String(fs.readdirSync(path.join(root, 'dist')).find((name) => name.endsWith('.vsix')))));
+      const extensions = path.join(user.dir, 'extensions');
+      const dist = path.join(extensions, String(fs.readdirSync(extensions).find((name) => name.startsWith('vscode-devtools'))), 'dist');
+      const [host, client] = ['host.js', 'client.js'].map((name) => fs.readFileSync(path.join(dist, name), 'utf8'));
+      fs.rmSync(path.join(dist, 'host.js'));
+      await user.open();
+      await waitFor(() => /user interface: host/.test(user.log()), 'the window to be the Host all the same', 30_000);
+      const mcp = world.mcp();
+      await mcp.initialize();
+      const status = body(await mcp.call('devtools_status'), 'host');
+      assert.deepEqual([status.state, status.mode, /Cannot find module .*dist\/host\.js/.test(String(status.reason))], ['safe mode', 'vscode', true], JSON.stringify(status));
+      fs.writeFileSync(path.join(dist, 'host.js'), 'const fine = 1;\nconst broken = ;\n');
+      const refused = body(await mcp.call('devtools_reload'), 'error');
+      assert.deepEqual([refused.code, /SyntaxError.*host\.js:2/.test(String(refused.message))], ['E_SAFE_MODE', true], String(refused.message));
+      fs.writeFileSync(path.join(dist, 'host.js'), String(host));
+      fs.writeFileSync(path.join(dist, 'client.js'), 'throw new Error("no Client today");\n');
+      const still = body(await mcp.call('devtools_reload'), 'error');
+      assert.deepEqual([still.code, /no Client today.*client\.js:1/.test(String(still.message))], ['E_SAFE_MODE', true], String(still.message));
+      assert.equal(body(await mcp.call('devtools_status'), 'host').state, 'connected');
+      fs.writeFileSync(path.join(dist, 'client.js'), String(client));
+      assert.equal((await mcp.call('devtools_reload')).reloaded, true);
+      assert.equal((await mcp.call('terminal_run', { command: 'echo works' })).output, 'works\n');
+    } finally {
+      await user.close();
+      await world.end();
+    }
+  });
+});
