@@ -46,6 +46,7 @@ const ENDED_KEPT = 16;
 const CHILDREN_CAP = 200;
 const OUTPUT_CAP = 1024 * 1024; // characters of a program's output that are kept
 const OUTPUT_ANSWER = 16 * 1024; // in one answer
+const PIECE = 4096; // characters of output that are kept together
 const STATE_OUTPUT = 4096; // in an answer about something else
 const EVENTS_KEPT = 1000;
 const VALUE_CAP = 1000; // characters of one value
@@ -1288,7 +1289,10 @@ class Session {
     if (noise && (stream !== 'stdout' || this.row.printsOutput)) text = text.split(/(?<=\n)/).filter((row) => !noise.test(row.trimEnd())).join('');
     if (!text) return;
     if (text.length > OUTPUT_CAP) text = text.slice(-OUTPUT_CAP);
-    this.lines.push({ cursor: this.cursor, stream, child: target === this.root ? '' : target.name, text });
+    const child = target === this.root ? '' : target.name;
+    const last = this.lines.at(-1);
+    if (last?.stream === stream && last.child === child && last.text.length + text.length <= PIECE) last.text += text; // so that dots, one by one, do not cost a hundred times their size
+    else this.lines.push({ cursor: this.cursor, stream, child, text });
     this.cursor += text.length;
     this.linesSize += text.length;
     while (this.linesSize > OUTPUT_CAP && this.lines.length > 1) this.linesSize -= this.lines.shift()?.text.length ?? 0;
