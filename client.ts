@@ -536,7 +536,6 @@ export class Terminal {
   onRaw: (text: string) => void = () => {}; // for who shows it to a person
   onLaunch: (command: string) => void = () => {};
   sentOffAt = -Infinity; // when a person has last pressed Enter in it
-  answers: () => boolean = () => true; // whether we are the terminal that a program asks
   onMiss: (row: string) => void = () => {}; // an unfinished line that no pattern knows, where nothing but patterns tells
   closing = false;
   private missed = '';
@@ -551,7 +550,7 @@ export class Terminal {
     this.openLog = openLog;
     this.patterns = patterns;
     // Ruby's line editor, and others, show nothing before they have that answer.
-    this.cleaner = new Cleaner((text) => this.onText(text), onMark, (answer) => void (this.current?.begun && this.answers() && this.backend?.write(answer)));
+    this.cleaner = new Cleaner((text) => this.onText(text), onMark, (answer) => void (this.current?.begun && this.backend?.write(answer)));
   }
 
   /** Takes the terminal for a command that is about to start. The caller has made sure that it is idle. */
@@ -1978,10 +1977,10 @@ async function leaveWindow(role: Role, editor: typeof Vscode | undefined): Promi
 // A terminal of ours in VS Code's panel: the same bytes, for a person, who may type. What we type to have a command run is
 // not shown; the command is.
 
-const OWN_MARK = /\x1b\]633;[^\x07]*\x07/g;
+const NOT_SHOWN = /\x1b\]633;[^\x07]*\x07|\x1b\[[56]n/g; // our marks, and what only one terminal may answer
 const SHOWN_CAP = 64 * 1024; // characters of a flood that are shown
 const SHOW_MS = 16;
-const MARK_BEGUN = /\x1b(?:\](?:6(?:3(?:3(?:;[^\x07]{0,200})?)?)?)?)?$/;
+const MARK_BEGUN = /\x1b(?:\[[56]?|\](?:6(?:3(?:3(?:;[^\x07]{0,200})?)?)?)?)?$/;
 
 export class Panel {
   private readonly terminal: Vscode.Terminal;
@@ -1991,7 +1990,7 @@ export class Panel {
   private leftOut = 0; // characters of a flood
   private flushing: NodeJS.Timeout | undefined;
   private isClosed = true; // until VS Code opens it
-  private held = ''; // the beginning of a mark
+  private held = ''; // the beginning of what is not shown
   private isHiding = false; // from what we type to the start of the command
   private isAtLineStart = true;
   private isShown = false;
@@ -2002,7 +2001,6 @@ export class Panel {
     this.ended = new vscode.EventEmitter<void>();
     terminal.onRaw = (text) => this.write(text);
     terminal.onLaunch = (command) => this.launch(command);
-    terminal.answers = () => this.isClosed; // else VS Code answers, by handleInput
     this.terminal = vscode.window.createTerminal({
       name: terminal.name,
       pty: {
@@ -2038,7 +2036,7 @@ export class Panel {
       this.isHiding = false;
       text = text.slice(start.index + start[0].length);
     }
-    this.put(text.replace(OWN_MARK, ''));
+    this.put(text.replace(NOT_SHOWN, ''));
   }
 
   /** VS Code takes whatever it is given and asks nobody to wait: of a flood a person is shown the end. */

@@ -9,7 +9,7 @@ import { StringDecoder } from 'node:string_decoder';
 import { afterEach, test } from 'node:test';
 import fc from 'fast-check';
 import type { IncomingCall } from '../bootstrap.js';
-import { Cleaner, HINTS, HOOKS, Marks, Output, PROGRESS, PROMPTS, QUESTIONS, SHELLS, SHELL_PROMPTS, Terminal, menuOf, userPatterns, type Backend, type Evidence } from '../client.ts';
+import { Cleaner, HINTS, HOOKS, Marks, Output, PROGRESS, Panel, PROMPTS, QUESTIONS, SHELLS, SHELL_PROMPTS, Terminal, menuOf, userPatterns, type Backend, type Evidence } from '../client.ts';
 import { World, body, waitFor, type Json } from './lib.ts';
 
 // ------------------------------------------------------------------------------------------------------ clean text
@@ -202,7 +202,7 @@ test('a row that is written over again and again is progress, until it stands or
   assert.equal((await terminal.wait(run, 1500, caller, false)).status, 'waiting_for_input');
 });
 
-test('a program that asks its terminal where the cursor is gets an answer; an idle shell gets none, nor one that a window answers', () => {
+test('a program that asks its terminal where the cursor is gets an answer; an idle shell gets none', () => {
   const { terminal, written } = made();
   terminal.onData('\x1b[6n');
   const run = terminal.reserve('x');
@@ -211,9 +211,34 @@ test('a program that asks its terminal where the cursor is gets an answer; an id
   terminal.onData('n\x1b[5n');
   terminal.onData('\x1b[9999C\x1b[6n\x1b[?6n\x1b[6;1Hx\x1b[6n');
   assert.deepEqual(written, ['\x1b[2;5R', '\x1b[0n', '\x1b[2;200R', '\x1b[6;2R']);
-  terminal.answers = () => false;
+  terminal.onEnd(run.id, 0);
   terminal.onData('\x1b[6n');
   assert.equal(written.length, 4);
+});
+
+test('a window is shown the command and what it prints, not our marks, what we type, or a question that we answer, however it is cut', () => {
+  const shown = (chunks: readonly string[]): string => {
+    let text = '';
+    let open = (): void => {};
+    const vscode = {
+      EventEmitter: class {
+        event = (): void => {};
+        fire = (more?: string): void => void (text += more ?? '');
+        dispose = (): void => {};
+      },
+      window: { createTerminal: ({ pty }: { pty: { open: () => void } }) => ((open = pty.open), { show: () => {}, dispose: () => {} }) },
+    };
+    const { terminal } = made();
+    const panel = new Panel(vscode as unknown as ConstructorParameters<typeof Panel>[0], terminal, () => {}); // what a panel uses of it
+    open();
+    terminal.onLaunch('echo x');
+    for (const chunk of chunks) terminal.onRaw(chunk);
+    panel.dispose();
+    return text;
+  };
+  const bytes = 'our trigger\r\n\x1b]633;C;abcdef;1\x07one\x1b[6ntwo\x1b[31mred\x1b[0m\x1b[5n\x1b[5D\x1b[K!\r\n\x1b]633;D;abcdef;1;0\x07';
+  const wanted = '\x1b[1m$ echo x\x1b[0m\r\nonetwo\x1b[31mred\x1b[0m\x1b[5D\x1b[K!\r\n';
+  for (let cut = 25; cut <= bytes.length; cut++) assert.equal(shown([bytes.slice(0, cut), bytes.slice(cut)]), wanted, `cut at ${cut}`);
 });
 
 test('a command that was not taken when the shell ended is an error, one that was is a result without an exit code', async () => {
