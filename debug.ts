@@ -26,6 +26,7 @@ import { connect, deadline, errorName, failure, isObject, messageOf, openPrivate
 const MESSAGE_CAP = 16 * 1024 * 1024; // a longer one is dropped, and the request that it answers fails
 const HEADER_CAP = 4096;
 const REQUEST_MS = 10_000; // no adapter takes longer for a question
+const VALUES_MS = 30_000; // but js-debug needs ten seconds, on a busy machine, for a scope with a string of 100 MB in it
 const EVALUATE_MS = 9000; // then the adapter ends the expression, if it can; less than REQUEST_MS
 const HANDSHAKE_MS = 20_000; // from an adapter's start to its word
 const ENRICH_MS = 5000; // where a program stopped is asked for no longer than this
@@ -2338,7 +2339,7 @@ export function register(role: Role): void {
     const reference = numberOf(one.variablesReference) ?? 0;
     if (!reference || depth < 1) return { variables: [], more: 0 };
     const indexed = numberOf(one.indexedVariables) ?? 0;
-    const answer = await target.ask('variables', { variablesReference: reference, ...(indexed > PAGE && { filter: 'indexed', start: 0, count: PAGE }) });
+    const answer = await target.ask('variables', { variablesReference: reference, ...(indexed > PAGE && { filter: 'indexed', start: 0, count: PAGE }) }, VALUES_MS);
     const wanted = listOf(answer.variables).filter((each) => each.name !== '[[Prototype]]').filter((each) => !filter || String(each.name).toLowerCase().includes(filter.toLowerCase()));
     const variables: Json[] = [];
     for (const each of wanted.slice(0, Math.max(0, budget.left))) {
@@ -2376,7 +2377,7 @@ export function register(role: Role): void {
     if (!reference) return undefined;
     const indexed = numberOf(one.indexedVariables) ?? 0;
     const isIndex = /^\d+$/.test(name) && indexed > 0;
-    const { variables } = await target.ask('variables', { variablesReference: reference, ...(isIndex && indexed > PAGE ? { filter: 'indexed', start: Number(name), count: 1 } : indexed > PAGE && { filter: 'named' }) });
+    const { variables } = await target.ask('variables', { variablesReference: reference, ...(isIndex && indexed > PAGE ? { filter: 'indexed', start: Number(name), count: 1 } : indexed > PAGE && { filter: 'named' }) }, VALUES_MS);
     return listOf(variables).find((each) => each.name === name || each.name === `[${name}]` || each.name === `'${name}'` || each.name === `"${name}"` || each.name === `:${name}`);
   }
 
