@@ -770,7 +770,11 @@ export class Ledger {
       const isRenamed = known.name !== row.name && known.pgrp !== 0; // it called exec since
       const isYoung = Date.now() - Date.parse(known.startedAt) < YOUNG_MS; // it may have been seen before its exec, under the same name
       Object.assign(known, { pgrp: row.pgrp, ppid: known.ppid || row.ppid });
+      const wasSeenAs = known.name;
       if (isRenamed || isYoung || known.command === '') Object.assign(known, { command: clip(system.command(row.pid)) || row.name, name: row.name });
+      if (!isYoung || known.kind !== 'child' || known.name === wasSeenAs) return;
+      this.recordSpawned(known); // first seen before its exec: in the log it has its own name too
+      this.counts.spawned = (this.counts.spawned ?? 1) - 1; // it is the same one
       return;
     }
     const ours = row.pid === process.pid ? 'the Host' : this.options.isOurs(row.pid);
@@ -778,8 +782,12 @@ export class Ledger {
     if (!this.owners.has(row.owner)) this.owners.set(row.owner, { id: row.owner, name: row.owner, command: '', since: Date.now(), state: 'held' }); // tagged and never recorded
     const command = clip(system.command(row.pid)) || row.name;
     this.members.set(row.pid, { ...row, command, startedAt: new Date().toISOString(), kind: 'child' });
-    this.append('spawned', row, 'child', { parentPid: row.ppid, name: row.name, cmd: command, terminal: this.owners.get(row.owner)?.name ?? '', terminalId: row.owner });
+    this.recordSpawned({ ...row, command });
     this.save();
+  }
+
+  private recordSpawned({ ppid, name, command, owner, ...who }: Row & { command: string }): void {
+    this.append('spawned', who, 'child', { parentPid: ppid, name, cmd: command, terminal: this.owners.get(owner)?.name ?? '', terminalId: owner });
   }
 
   private onGone(member: Member): void {
