@@ -1335,7 +1335,7 @@ function handsRows({ looks, clicks, texts, missing }) {
   const peers = PEERS.filter((name) => looks[name]);
   const others = (samples) => peers.map((name) => `${times(ratio(samples, 'ours', name))} ${name}`).join(', ');
   const share = (name) => texts.ours.length / texts[name].length;
-  const own = texts.ours.split('\n').filter((line) => /^ *\d*\| /.test(line)).join('\n').length; // what editor and terminal show: no peer tells it
+  const own = texts.ours.split('\n').filter((line) => /^ *\d*\| /.test(line)).join('\n').length; // what editor and terminal show: chrome-devtools-mcp does not tell it
   const lost = Object.entries(missing).flatMap(([name, nodes]) => nodes.map(({ role, name: text }) => `${name} has ${role} ${JSON.stringify(text)}`));
   for (const one of lost.slice(0, 20)) console.error(`bench: not in our snapshot: ${one}`);
   return [
@@ -1344,7 +1344,7 @@ function handsRows({ looks, clicks, texts, missing }) {
       bar: `<= ${BARS.look}x raw, faster than both peers`, met: ratio(looks, 'ours', 'raw') <= BARS.look && peers.every((name) => ratio(looks, 'ours', name) < 1),
     }),
     row({
-      what: 'its characters; what can be used and is missing', ours: `${figure(texts.ours.length)} (${figure(own)} of them lines of editor and terminal, which nobody else shows)`, limit: `raw ${figure(texts.raw.length)}`, peers: PEERS.map((name) => (texts[name] ? figure(texts[name].length) : '')), ratios: `${peers.map((name) => `${times(share(name))} ${name}`).join(', ')}; without those lines ${peers.map((name) => times((texts.ours.length - own) / texts[name].length)).join(', ')}; ${lost.length} missing`,
+      what: 'its characters; what can be used and is missing', ours: `${figure(texts.ours.length)} (${figure(own)} of them lines of editor and terminal)`, limit: `raw ${figure(texts.raw.length)}`, peers: PEERS.map((name) => (texts[name] ? figure(texts[name].length) : '')), ratios: `${peers.map((name) => `${times(share(name))} ${name}`).join(', ')}${texts['chrome-devtools-mcp'] ? `; ${times((texts.ours.length - own) / texts['chrome-devtools-mcp'].length)} chrome-devtools-mcp without those lines, which it does not show` : ''}; ${lost.length} missing`,
       bar: `<= a third of chrome-devtools-mcp's, none missing`, met: !lost.length && !(texts['chrome-devtools-mcp'] && share('chrome-devtools-mcp') > BARS.characters),
     }),
     row({
