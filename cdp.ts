@@ -28,6 +28,8 @@ const LOOK_MS = 4000; // a frame tells what is in it within this, or is shown as
 const PREPARE_MS = 3000; // a node is in view, at rest and enabled within this
 const QUIET_MS = 50; // nothing changes for so long: the window has settled
 const HOVER_MS = 600; // what shows itself for a resting mouse does so within this: no event tells when
+const IDLE_MS = 1000;
+const IDLE_SHARE = 0.1; // of a processor: who uses less does nothing
 const LOADING_MS = 5000; // a page that shows nothing yet is waited for
 const SETTLE_MS = 1500; // a window that never rests is not waited for longer
 const DRAG_MS = 1500;
@@ -705,6 +707,7 @@ export class Window {
   trafficAt = 0;
   dialog: Dialog | undefined;
   crashed: Session | undefined; // the page, whose process has ended
+  silent: Session | undefined; // the page, which did not answer when it was attached to
   onDragData: ((data: unknown) => void) | undefined;
   private readonly socket: Socket;
   private readonly ready = new Map<string, Promise<void>>(); // sessions, as their domains are enabled
@@ -720,14 +723,29 @@ export class Window {
     };
   }
 
-  /** Connects to the window behind a port, and to all that is in it. A page that has crashed is loaded again: it stays dead else. */
+  /** Connects to the window behind a port, and to all that is in it. A page that has crashed, or that a dialog holds which a server
+   * before this one has seen open (no other can answer it), is loaded again: it stays dead else. */
   static async connect(port: number): Promise<Window> {
     const window = await Window.attachTo(port);
-    if (window.crashed) {
-      await window.socket.send('Page.reload', {}, window.crashed.id).finally(() => window.close('it is loaded again after its crash'));
-      return Window.attachTo(port);
+    const dead = window.crashed ?? (window.silent && (await window.isIdle()) ? window.silent : undefined);
+    if (!dead) return window;
+    await window.socket.send('Page.reload', {}, dead.id).finally(() => window.close('its page is loaded again'));
+    return Window.attachTo(port);
+  }
+
+  /** Whether no page does anything: one that does not answer is then not busy, but held. */
+  private async isIdle(): Promise<boolean> {
+    const used = async (): Promise<number> => {
+      const { processInfo } = await this.socket.send('SystemInfo.getProcessInfo');
+      return (Array.isArray(processInfo) ? processInfo.filter(isObject) : []).filter(({ type }) => type === 'renderer').reduce((sum, { cpuTime }) => sum + Number(cpuTime), 0);
+    };
+    try {
+      const before = await used();
+      await new Promise((resolve) => setTimeout(resolve, IDLE_MS));
+      return (await used()) - before < IDLE_SHARE * (IDLE_MS / 1000);
+    } catch {
+      return false; // a desktop's browser may not tell: then nothing is done to it
     }
-    return window;
   }
 
   private static async attachTo(port: number): Promise<Window> {
@@ -774,7 +792,9 @@ export class Window {
     const session: Session = { id: sessionId, targetId: String(targetInfo.targetId), type: String(targetInfo.type), url: String(targetInfo.url), title: String(targetInfo.title), parent };
     if (!WATCHED_TYPES.includes(session.type)) return;
     this.sessions.set(sessionId, session);
-    this.ready.set(sessionId, this.enable(session).catch(() => {}).finally(() => this.ready.delete(sessionId))); // it may be gone already
+    this.ready.set(sessionId, this.enable(session).catch((error) => {
+      if (session.type === 'page' && errorName(error) === 'E_TIMEOUT') this.silent = session;
+    }).finally(() => this.ready.delete(sessionId))); // it may be gone already
   }
 
   private async enable(session: Session): Promise<void> {

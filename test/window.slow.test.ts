@@ -487,6 +487,21 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
     assert.equal((await ok('window_evaluate', { expression: 'answer' })).value, false);
   });
 
+  test('a dialog that a killed server had seen open holds the window no longer than the next server needs to notice', async () => {
+    const { pid } = body(await ok('devtools_status'), 'client');
+    await ok('window_evaluate', { expression: 'setTimeout(() => confirm("Nobody can answer"), 0); 1' });
+    await waitFor(async () => isObject((await ok('window_list')).dialog), 'the dialog');
+    kill(Number(mcp.child.pid), 'SIGKILL');
+    await mcp.exit();
+    mcp = await start();
+    const started = performance.now();
+    assert.match(await snapshot(), /\S/);
+    assert.ok(performance.now() - started < 25_000);
+    await waitFor(() => !fs.existsSync(`/proc/${String(pid)}`), 'the Client of before the reload to end');
+    await uid(/tab "Explorer"/, 30_000);
+    assert.equal((await ok('terminal_run', { command: 'echo free' })).output, 'free\n');
+  });
+
   test('a page that never rests, and one of 50,000 nodes: bounded time and text, and the next call works', async () => {
     await openForm('Restless form', '<p id="p">0</p><button onclick="this.textContent = \'Pressed\'">Press me</button><script>setInterval(() => { p.textContent = Number(p.textContent) + 1; }, 5)</script>');
     const restless = await uid(/button "Press me"/);
