@@ -1062,7 +1062,13 @@ async function reachWindow(run: Run): Promise<Cdp.Window> {
   await clientOrPaused(run);
   if (link.cdpPort === undefined) throw failure('E_NO_WINDOW', 'the Client is headless: there is no window to look at. Start this server with --vscode (or VSCODE_DEVTOOLS_VSCODE), or from VS Code');
   link.window?.close('found again');
-  link.window = await windowBundle().Window.connect(link.cdpPort);
+  link.window = await windowBundle().Window.connect(link.cdpPort).catch(async (error) => {
+    if (errorName(error) !== 'E_WINDOW' || link.paused) throw error;
+    link.toClient ??= reachClient(run).finally(() => delete link.toClient); // the Host looks whether the window is whole, and opens another if not
+    await link.toClient;
+    if (link.cdpPort === undefined) throw error;
+    return windowBundle().Window.connect(link.cdpPort);
+  });
   return link.window;
 }
 
