@@ -75,7 +75,7 @@ type PageTools = {
   taker: (id: number) => Taker | undefined;
   focus: (id: number) => boolean;
   choose: (id: number, text: string) => boolean;
-  scrollTo: (id: number) => boolean;
+  scrollTo: (id: number) => Promise<boolean>;
   paste: (id: number, text: string) => boolean;
   expectDrag: () => void;
   dragged: () => boolean;
@@ -524,9 +524,11 @@ function pageTools(version: string, prefix: string): void {
     return { ...at, isOutside, ...(!isWithin(hit, element) && { covered: describe(hit) }) };
   }
 
-  function scrollTo(id: number): boolean {
+  /** Brings a node into view. Where a frame of another process is then, the browser knows some pictures later: until then a click misses it. */
+  async function scrollTo(id: number): Promise<boolean> {
     const element = elementOf(id);
     element?.scrollIntoView({ block: 'center', inline: 'nearest', behavior: 'instant' });
+    for (let i = 0; i < 3; i++) await nextFrame();
     return element?.isConnected === true;
   }
 

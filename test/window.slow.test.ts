@@ -205,6 +205,13 @@ describe('eyes and hands in a window', { skip: !isHere }, () => {
     await ok('window_wait_for', { text: 'Pressed elsewhere' });
     const told = await ok('window_console', { pattern: 'elsewhere was pressed' });
     assert.equal((Array.isArray(told.lines) ? told.lines : []).length, 1, JSON.stringify(told.lines));
+    // Each time it has to be scrolled to, and the browser to learn where it is now.
+    for (let round = 2; round <= 8; round++) {
+      await ok('window_click', { text: 'Far below' });
+      await ok('window_click', { text: 'Pressed elsewhere' });
+      const heard = await ok('window_console', { pattern: 'elsewhere was pressed' });
+      assert.equal((Array.isArray(heard.lines) ? heard.lines : []).length, round, `press ${round}`);
+    }
   });
 
   test('console and network of a webview are there, by cursor, level and pattern, with bodies', async () => {
