@@ -21,6 +21,7 @@ import {
   messageProblem, openPrivate, parseLine, pipePath, privateDir, readKey, runtimeDir, shortHash, startRole, step, type Cancellation, type Connection, type Handler,
 } from './bootstrap.js';
 import type * as Cdp from './cdp.ts';
+import type * as NodeAdapter from './node-adapter.ts';
 
 // ---------------------------------------------------------------------------------------------------------- limits
 
@@ -1495,6 +1496,7 @@ usage
   vscode-devtools [options]                              serve MCP on stdin and stdout
   vscode-devtools audit [--verify] [--workspace DIR]     print the log of every tool call, or check its chain
   vscode-devtools doctor [--workspace DIR]               list the debug adapters: found, or how to get them
+  vscode-devtools node-adapter [--port N|--socket PATH]  our debug adapter for Node, for any DAP client (default: stdio)
   vscode-devtools host stop                              end the headless Host and all it holds
   vscode-devtools --help | --version
 
@@ -1528,6 +1530,7 @@ function usageError(text: string): never {
 }
 
 function main(argv: string[]): void {
+  if (argv[0] === 'node-adapter') return (require(path.join(__dirname, 'node-adapter.js')) as typeof NodeAdapter).main(argv.slice(1)); // it has options of its own
   process.stdout.on('error', () => process.exit(1)); // `audit | head`; the server has its own below
   const words: string[] = [];
   let verify = false;
