@@ -29,7 +29,7 @@ const BUNDLES = {
   host: ['host.ts', 'ledger.ts'],
   client: ['client.ts'],
   debug: ['debug.ts', 'dap.ts'],
-  'node-adapter': ['node-adapter.ts', 'dap.ts', ...WS],
+  'node-adapter': ['node-adapter.ts', 'dap.ts'],
   cdp: ['cdp.ts', ...WS],
   gui: ['gui.ts'],
 };

@@ -235,6 +235,9 @@ type Adapter = {
   attachPauses?: boolean;
   printsOutput?: boolean; // what the program prints comes out of the adapter
   isDebuggee?: boolean; // the process that we start is the program itself
+  isTree?: boolean; // its root only coordinates: every process and worker is a child, attached on the same socket
+  ofInspector?: boolean; // it attaches to a Node inspector, which is looked for first
+  temporary?: boolean; // it gets a private directory, which is removed with the session
   closeIsEnd?: boolean; // its connection just closes when the program ends
   canTerminal?: boolean; // it asks for runInTerminal
   exceptions: Partial<Record<Exceptions['filter'], string[]>>;
@@ -281,10 +284,22 @@ const ADAPTERS: readonly Adapter[] = [
       skipFiles: ['<node_internals>/**'], continueOnAttach: false, attachExistingChildren: false, autoAttachChildProcesses: false, timeout: 10_000,
       __workspaceFolder: cwd, outFiles: [`${cwd}/**/*.(m|c|)js`, '!**/node_modules/**'], resolveSourceMapLocations: null,
     }),
-    canTerminal: true, logsInProgram: true, conditionError: /^Syntax error setting breakpoint with condition ("[^]*") on line \d+: ([^]*)$/, exceptions: { uncaught: ['uncaught'], all: ['all', 'uncaught'], none: [] }, nativeHits: true, entryNeedsBreakpoint: true, evaluateContext: 'hover', // the only one that it ends in time: nothing interrupts a Node that evaluates at a stop
+    isTree: true, ofInspector: true, temporary: true, canTerminal: true, logsInProgram: true, conditionError: /^Syntax error setting breakpoint with condition ("[^]*") on line \d+: ([^]*)$/, exceptions: { uncaught: ['uncaught'], all: ['all', 'uncaught'], none: [] }, nativeHits: true, entryNeedsBreakpoint: true, evaluateContext: 'hover', // the only one that it ends in time: nothing interrupts a Node that evaluates at a stop
     endedError: /^Unable to evaluate$/,
     noise: /^(?:Debugger attached\.|Waiting for the debugger to disconnect\.\.\.|Debugger listening on ws:.*|For help, see: .*inspector|Debugger ending on ws:.*)$/,
     exitText: /^Process exited with code (\d+)\s*$/,
+  },
+  {
+    name: 'node', type: 'node', languages: ['nodejs', 'node', 'javascript', 'typescript'], setting: 'VSCODE_DEVTOOLS_NODE_ADAPTER',
+    places: [path.join(__dirname, 'node-adapter.js')], install: 'npm run build (it is a part of vscode-devtools)',
+    transport: 'socket', ready: /listening at/,
+    start: (file, socket) => ({ command: process.execPath, args: [file, '--socket', socket, '--attended', ...(process.platform === 'win32' ? [] : ['--dir', socket.replace(/sock$/, 'tmp')])] }),
+    launch: ({ program, args, cwd, env, stopOnEntry, workspace, inTerminal }) => ({
+      type: 'node', request: 'launch', name: path.basename(program), program, args, cwd, env, stopOnEntry, console: inTerminal ? 'integratedTerminal' : 'internalConsole', skipFiles: ['<node_internals>/**'], __workspaceFolder: workspace,
+    }),
+    attach: ({ host, port, cwd }) => ({ type: 'node', request: 'attach', name: `port ${port}`, host, port, cwd, skipFiles: ['<node_internals>/**'] }),
+    isTree: true, ofInspector: true, temporary: true, canTerminal: true, conditionError: /^breakpoint condition ("[^]*") failed: ([^]*)$/, exceptions: { uncaught: ['uncaught'], caught: ['caught'], all: ['all'], none: [] }, nativeHits: true, evaluateContext: 'repl',
+    endedError: /^the program has ended$/,
   },
   {
     name: 'debugpy', type: 'python', languages: ['python'], setting: 'VSCODE_DEVTOOLS_DEBUGPY',
@@ -407,6 +422,17 @@ function expand(place: string, workspace: string): string[] {
 function adapterFor(language: string, adapter: string | undefined): Adapter | undefined {
   const wanted = ADAPTERS.find((row) => row.name === adapter);
   return wanted ?? ADAPTERS.find((row) => row.languages.includes(language.toLowerCase()));
+}
+
+/** The adapter of a language that is here: where nobody named one, the next in the table stands in for one that is not found. */
+async function chooseAdapter(first: Adapter, workspace: string, settings: Json, given: string | undefined): Promise<{ row: Adapter; found: Found }> {
+  const found = await findAdapter(first, workspace, settings, given !== undefined && given !== first.name ? given : undefined);
+  if (found.file || given !== undefined || textOf(settings[first.setting]) || process.env[first.setting]) return { row: first, found };
+  for (const row of ADAPTERS.slice(ADAPTERS.indexOf(first) + 1).filter((one) => one.languages.includes(first.languages[0] ?? ''))) {
+    const other = await findAdapter(row, workspace, settings);
+    if (other.file) return { row, found: other };
+  }
+  return { row: first, found };
 }
 
 function notFound(row: Adapter, { looked }: Found): Error {
@@ -766,7 +792,7 @@ class Session {
     const name = `dap-${this.id.slice(-8)}`;
     const socket = process.platform === 'win32' ? `\\\\.\\pipe\\vscode-devtools-${name}` : path.join(this.hooks.dir, `${name}.sock`);
     const temporary = socket.replace(/sock$/, 'tmp');
-    if (row.name === 'js-debug' && process.platform !== 'win32' && Buffer.byteLength(temporary) <= PATH_CAP - '/node-cdp.4194304-01234567-999.sock'.length) fs.mkdirSync((this.temporary = temporary), { mode: 0o700 });
+    if (row.temporary && process.platform !== 'win32' && Buffer.byteLength(temporary) <= PATH_CAP - '/node-cdp.4194304-01234567-999.sock'.length) fs.mkdirSync((this.temporary = temporary), { mode: 0o700 });
     const started = row.start(this.adapterFile, socket, launch);
     if (row.transport === 'socket') this.socketFile = socket; // from here on: an adapter that dies before its word may have made it already
     const env: NodeJS.ProcessEnv = { ...process.env, ...started.env, ...(row.isDebuggee && launch?.env), [TAG]: [process.env[TAG], this.id].filter(Boolean).join(':') };
@@ -1531,7 +1557,7 @@ class Session {
   /** The connections that run programs: not a parent that only coordinates. */
   living(): Target[] {
     const alive = this.targets.filter((one) => !one.isEnded && one.dap);
-    return this.row.name === 'js-debug' && alive.length > 1 ? alive.filter((one) => one !== this.root) : alive;
+    return this.row.isTree && alive.length > 1 ? alive.filter((one) => one !== this.root) : alive;
   }
 
   // ----------------------------------------------------------------------------------------------------- breakpoints
@@ -1707,7 +1733,7 @@ class Session {
       ...(stop?.target.busy && { busyWith: `evaluating ${stop.target.busy.expression}: debug_stop or debug_restart ends it` }),
       ...(fresh && { output: fresh }), ...(said.length > 0 && { bound: said }),
       ...(!more.brief && {
-        language: this.language, adapter: this.row.name, mode: this.row.name === 'js-debug' ? 'MultiSessionParent' : 'SingleSession', childSessions: this.children, startedAt: new Date(this.startedAt).toISOString(),
+        language: this.language, adapter: this.row.name, mode: this.row.isTree ? 'MultiSessionParent' : 'SingleSession', childSessions: this.children, startedAt: new Date(this.startedAt).toISOString(),
         ...(this.launch ? { program: this.launch.program } : { attachedTo: this.attach?.port ?? this.attach?.pid }), exceptions: this.exceptions.filter,
         breakpoints: this.breakpoints.slice(0, 100).map((one) => this.describeBreakpoint(one)),
       }),
@@ -1933,7 +1959,7 @@ export function register(role: Role): void {
     try {
       await session.begin(timeoutMs);
       const { row } = plan;
-      if (plan.attach) await session.until(() => session.startError !== undefined || !session.isRunning() || (row.attachPauses ? false : row.name === 'js-debug' ? session.targets.slice(1).some((one) => one.isConfigured) : session.root.isConfigured), row.attachPauses ? Math.min(timeoutMs, PAUSE_MS) : timeoutMs, call);
+      if (plan.attach) await session.until(() => session.startError !== undefined || !session.isRunning() || (row.attachPauses ? false : row.isTree ? session.targets.slice(1).some((one) => one.isConfigured) : session.root.isConfigured), row.attachPauses ? Math.min(timeoutMs, PAUSE_MS) : timeoutMs, call);
       // js-debug sets the breakpoints of a program that runs already while it goes through its scripts, and does not say when: each that it has seen is done.
       const files = plan.attach && row.name === 'js-debug' ? plan.breakpoints.map((one) => one.file ?? '').filter(Boolean) : [];
       if (files.length) await session.until(() => session.startError !== undefined || !session.isRunning() || files.every((file) => session.targets.some((one) => one.sources.has(file))), Math.min(timeoutMs, LOADED_MS), call);
@@ -1957,22 +1983,22 @@ export function register(role: Role): void {
     openTrace(settings);
     const given = textOf(params.adapter);
     const language = textOf(params.language) ?? 'nodejs';
-    const row = adapterFor(language, given);
-    if (!row) throw failure('E_ARGUMENTS', `no adapter is known for ${JSON.stringify(language)}: there are ${ADAPTERS.flatMap((one) => one.languages).join(', ')}. If a DAP server of that language is running, debug_attach with its port reaches it`);
+    const first = adapterFor(language, given);
+    if (!first) throw failure('E_ARGUMENTS', `no adapter is known for ${JSON.stringify(language)}: there are ${ADAPTERS.flatMap((one) => one.languages).join(', ')}. If a DAP server of that language is running, debug_attach with its port reaches it`);
     const cwd = path.resolve(role.workspace, textOf(params.cwd) ?? '.');
     if (!isDirectory(cwd)) throw failure('E_ARGUMENTS', `cwd: ${cwd} is not a directory`);
     const named = textOf(params.program);
     if (!named) throw failure('E_ARGUMENTS', 'program must be the path of the program');
-    const program = [path.resolve(cwd, named), path.resolve(role.workspace, named)].find((one) => isFile(one) || (row.name === 'delve' && isDirectory(one)));
+    const program = [path.resolve(cwd, named), path.resolve(role.workspace, named)].find((one) => isFile(one) || (first.name === 'delve' && isDirectory(one)));
     if (!program) throw failure('E_ARGUMENTS', `there is no program ${path.resolve(cwd, named)}. Nothing was started`);
     const args = params.args ?? [];
     if (!Array.isArray(args) || !args.every((one) => typeof one === 'string' && !one.includes('\0'))) throw failure('E_ARGUMENTS', 'args must be a list of strings');
     const launch: Launch = { adapterFile: '', program, args, cwd, env: environment(params.env), stopOnEntry: params.stopOnEntry === true, workspace: role.workspace, inTerminal: textOf(params.terminal) !== undefined };
-    if (launch.inTerminal && !row.canTerminal) throw failure('E_UNSUPPORTED', `${row.name} cannot run a program in a terminal: leave terminal out, or start it there yourself and use debug_attach`);
+    if (launch.inTerminal && !first.canTerminal) throw failure('E_UNSUPPORTED', `${first.name} cannot run a program in a terminal: leave terminal out, or start it there yourself and use debug_attach`);
     const breakpoints = listOf(params.breakpoints).map((one) => lineBreakpoint(one, cwd, true));
     const exceptions = exceptionsOf(params.exceptions, undefined);
     if (params.session !== undefined) newName(params, language); // what is wrong with it is said first
-    const found = await findAdapter(row, role.workspace, settings, given !== undefined && given !== row.name ? given : undefined);
+    const { row, found } = await chooseAdapter(first, role.workspace, settings, given);
     if (!found.file) throw notFound(row, found);
     const name = newName(params, row.languages[0] ?? language); // behind the last wait: two starts may not take one name
     launch.adapterFile = found.file;
@@ -1989,7 +2015,7 @@ export function register(role: Role): void {
     if (isExtension && (params.port !== undefined || pid !== undefined)) throw failure('E_ARGUMENTS', 'target "extension" has its own port: leave port and pid out');
     const extension = isExtension ? await extensionHost() : undefined;
     const port = extension?.port ?? params.port;
-    const row = adapterFor(language, undefined) ?? (port !== undefined ? ANY : undefined);
+    let row = adapterFor(language, undefined) ?? (port !== undefined ? ANY : undefined);
     if (!row) throw failure('E_ARGUMENTS', `no adapter is known for ${JSON.stringify(language)}: there are ${ADAPTERS.flatMap((one) => one.languages).join(', ')}; any other needs the port of a DAP server`);
     if ((port === undefined) === (pid === undefined)) throw failure('E_ARGUMENTS', 'give one of port and pid');
     const host = textOf(params.host) ?? '127.0.0.1';
@@ -1997,15 +2023,16 @@ export function register(role: Role): void {
     const config = row.attach(attach);
     if (typeof config === 'string') throw failure('E_UNSUPPORTED', config);
     if (attach.pid !== undefined && !isAlive(attach.pid)) throw failure('E_ARGUMENTS', `there is no process ${attach.pid}`);
-    if (row.name === 'js-debug' && attach.pid !== undefined) Object.assign(attach, await inspectorOf(attach.pid)); // it cannot do that without VS Code
-    if (row.name === 'js-debug' && attach.port !== undefined) await checkInspector(attach.host, attach.port);
+    if (row.ofInspector && attach.pid !== undefined) Object.assign(attach, await inspectorOf(attach.pid)); // it cannot do that without VS Code
+    if (row.ofInspector && attach.port !== undefined) await checkInspector(attach.host, attach.port);
     const breakpoints = listOf(params.breakpoints).map((one) => lineBreakpoint(one, role.workspace, false));
     const exceptions = exceptionsOf(params.exceptions, undefined);
     let adapterFile = '';
     if (!row.attachIsDirect || attach.port === undefined) {
-      const found = await findAdapter(row, role.workspace, settings);
-      if (!found.file) throw notFound(row, found);
-      adapterFile = found.file;
+      const chosen = await chooseAdapter(row, role.workspace, settings, undefined);
+      if (!chosen.found.file) throw notFound(chosen.row, chosen.found);
+      row = chosen.row;
+      adapterFile = chosen.found.file;
     }
     const name = newName(params, row.languages[0] ?? language);
     return run(name, { language, row, adapterFile, attach, breakpoints, exceptions }, timeoutMs, call);
