@@ -612,6 +612,7 @@ class Debuggee {
     if (method === 'Debugger.resumed') return this.onResumed();
     if (method === 'Debugger.breakpointResolved') return this.onBreakpointResolved(params);
     if (method === 'Runtime.bindingCalled') return this.onSaid(textOf(params.payload) ?? '');
+    if (method === 'NodeRuntime.waitingForDebugger') return this.isBegun ? this.cdp?.tell('Runtime.runIfWaitingForDebugger') : undefined; // it was told before it came to wait, and has not heard it
     if (method === 'NodeRuntime.waitingForDisconnect') return this.end(); // it has run to its end, and waits for us to go
     if (method === 'NodeWorker.attachedToWorker') return this.onWorker(params);
     const worker = this.workers.get(String(params.sessionId));
