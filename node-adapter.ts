@@ -858,8 +858,8 @@ class Debuggee {
   private async checkSyntax(one: Wanted): Promise<void> {
     for (const text of [one.condition, ...(one.logMessage === undefined ? [] : logParts(one.logMessage).map((part) => ('text' in part ? undefined : part.expression)))]) {
       if (text === undefined) continue;
-      const { exceptionDetails } = await this.request('Runtime.compileScript', { expression: `(${text}\n)`, sourceURL: '', persistScript: false });
-      if (!isObject(exceptionDetails)) continue;
+      const { exceptionDetails } = await this.request('Runtime.evaluate', { expression: `void new Function(${JSON.stringify(`return (${text}\n)`)})`, silent: true }); // compiled there, never run
+      if (!isObject(exceptionDetails) || remoteOf(exceptionDetails.exception).className !== 'SyntaxError') continue;
       this.onFailed(one, firstLine(remoteOf(exceptionDetails.exception)));
       this.remove(one);
       return;
@@ -1265,7 +1265,9 @@ export class Noise {
   private readonly allowed = new Map<string, number>();
   private isHelpDue = false;
 
-  allow(): void {
+  /** There is one more connection. */
+  allow(url: string): void {
+    this.allowed.set(`Debugger ending on ${url}`, 1);
     for (const line of NOISE) this.allowed.set(line, (this.allowed.get(line) ?? 0) + 1);
   }
 
@@ -1296,7 +1298,7 @@ export class Noise {
   }
 
   private mayBeNoise(line: string): boolean {
-    return (!this.url && 'Debugger listening on ws://'.startsWith(line.slice(0, 27))) || (this.isHelpDue && 'For help, see: https://'.startsWith(line.slice(0, 23))) || NOISE.some((one) => one.startsWith(line) && (this.allowed.get(one) ?? 0) > 0);
+    return (!this.url && 'Debugger listening on ws://'.startsWith(line.slice(0, 27))) || (this.isHelpDue && 'For help, see: https://'.startsWith(line.slice(0, 23))) || [...this.allowed].some(([one, left]) => left > 0 && one.startsWith(line));
   }
 
   private isNoise(line: string): boolean {
@@ -1307,6 +1309,7 @@ export class Noise {
     if (this.isHelpDue && /^For help, see: https:\/\/\S+$/.test(line)) return !(this.isHelpDue = false);
     const left = this.allowed.get(line) ?? 0;
     if (left > 0) this.allowed.set(line, left - 1);
+    if (left > 0 && line.startsWith('Debugger ending on ')) this.isHelpDue = true;
     return left > 0;
   }
 }
@@ -1462,7 +1465,7 @@ class Program {
   }
 
   private open(debuggee: Debuggee, url: string): void {
-    this.noise.allow();
+    this.noise.allow(url);
     openInspector(url, (method, params) => debuggee.onEvent(method, params), () => debuggee.end()).then((cdp) => debuggee.connect(cdp), (error) => {
       if (!this.isOver && !debuggee.isEnded) this.root.say(`the inspector of ${debuggee.label} cannot be reached: ${messageOf(error)}`);
       debuggee.end();
