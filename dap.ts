@@ -9,7 +9,6 @@
 
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';
-import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
 import { deadline, errorName, failure, isObject, messageOf } from './bootstrap.js';
@@ -237,7 +236,8 @@ function startTimeOf(pid: number): string {
 }
 
 /** What an inspector answers, as JSON. Fails if nobody listens, or it is none. */
-export function askInspector(host: string, port: number, what: string, timeoutMs: number): Promise<unknown> {
+export async function askInspector(host: string, port: number, what: string, timeoutMs: number): Promise<unknown> {
+  const http = await import('node:http'); // only an attach needs it
   return new Promise((resolve, reject) => {
     const inTime = deadline(timeoutMs, () => request.destroy(new Error('no answer')));
     const request = http.get({ host, port, path: what, agent: false }, (response) => {

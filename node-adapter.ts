@@ -35,7 +35,7 @@ const CHILD_MS = 20_000; // a client that has taken startDebugging has connected
 const REVERSE_MS = 20_000;
 const END_MS = 1500; // a program that was killed is gone
 const LAST_OUTPUT_MS = 300; // behind its end, while somebody holds its pipes
-const GUARD_MS = 30; // behind the start, so that it costs the start nothing
+const GUARD_MS = 250; // behind the start, so that it costs the start nothing
 const HEAD_CAP = 4096; // of an HTTP answer
 const REQUEST_CAP = 4 * 1024 * 1024; // in a frame whose length has three bytes that matter
 const INSPECTOR_CAP = 256 * 1024 * 1024; // one message of the inspector
@@ -230,11 +230,15 @@ export class SourceMap {
     let at = Math.max(0, line);
     while (at + 1 < starts.length && starts[at] === starts[at + 1]) at++;
     if (at + 1 >= starts.length) return [];
-    const here = [...segments.subarray(starts[at], starts[at + 1])];
-    const columns = here.map((index) => this.sourceColumns[index] ?? 0);
+    const here = segments.subarray(starts[at], starts[at + 1]); // may be a million
     const from = at === line ? (column ?? 0) : 0;
-    const wanted = Math.min(...columns.filter((one) => one >= from));
-    const first = Number.isFinite(wanted) ? wanted : Math.max(...columns);
+    let [next, last] = [Infinity, 0];
+    for (const index of here) {
+      const one = this.sourceColumns[index] ?? 0;
+      if (one >= from) next = Math.min(next, one);
+      last = Math.max(last, one);
+    }
+    const first = Number.isFinite(next) ? next : last;
     const found = new Map<number, { line: number; column: number }>(); // once a generated line
     for (const index of here) {
       if (this.sourceColumns[index] !== first) continue;
@@ -538,6 +542,7 @@ class Debuggee {
   private isReleased = false; // the client has said all it wants before it runs
   private isBegun = false; // it was let go
   private isAtStart = true; // until its first pause
+  private hasEntered = false; // it was stopped on entry
   private readonly workers = new Map<string, Debuggee>(); // by the inspector's name for them
   private readonly placed = new Map<Wanted, Placed>();
   private readonly byId = new Map<string, Wanted>(); // by V8's name
@@ -772,7 +777,7 @@ class Debuggee {
       const condition = this.conditionOf(one);
       for (const place of map.generated(source, one.line - 1, one.column === undefined ? undefined : one.column - 1)) {
         const answer = await cdp.request('Debugger.setBreakpoint', { location: { scriptId: script.id, lineNumber: place.line, columnNumber: place.column }, ...(condition && { condition }) }).catch((error) => {
-          if (!/already exists/.test(messageOf(error))) throw error; // another source line begins at the same place
+          if (!/already exists|Could not resolve/.test(messageOf(error))) throw error; // another source line begins there, or V8 has no code there
           return undefined;
         });
         if (answer === undefined) continue;
@@ -826,7 +831,7 @@ class Debuggee {
     const open = this.program.hasMaps ? session.wanted().filter((one) => !/\.[cm]?js$/.test(one.file) && one.problem === undefined && !this.isPlaced(one)) : [];
     let wanted = !open.length ? '' : open.some((one) => one.file.includes('/node_modules/')) ? '^file:///' : '^file:///(?!.*/node_modules/)';
     if (this.isAtStart && this.program.entry && this.program.main === this && !wanted) wanted = '^file:///(?!.*/node_modules/)';
-    if (wanted === this.gate) return;
+    if (wanted === this.gate || (!wanted && !this.pause && this.isBegun)) return; // it is not taken away while it may just be hit: nobody would know then why the program stands
     if (this.gate) cdp.tell('Debugger.removeBreakpoint', { breakpointId: `2:0:0:${this.gate}` }); // V8's name for it: kind, line, column, expression
     this.gate = wanted;
     if (wanted) cdp.tell('Debugger.setBreakpointByUrl', { urlRegex: wanted, lineNumber: 0, columnNumber: 0 });
@@ -902,7 +907,7 @@ class Debuggee {
     const ids = stringsOf(params.hitBreakpoints);
     const thrown = listOf(pause.data.reasons).find((one) => one.reason === 'exception' || one.reason === 'promiseRejection'); // of several at once it is what matters
     if (thrown) Object.assign(pause, { reason: thrown.reason, data: isObject(thrown.auxData) ? thrown.auxData : {} });
-    const isStart = this.isAtStart && /^(?:Break on start|ambiguous)$/.test(pause.reason);
+    const isStart = pause.reason === 'Break on start' || (this.isAtStart && pause.reason === 'ambiguous'); // with a gate at the same place it may come twice
     const isGate = ids.some((id) => id.startsWith('2:0:0:^'));
     this.isAtStart = false;
     let hits = ids.map((id) => this.byId.get(id)).filter((one) => one !== undefined);
@@ -913,8 +918,10 @@ class Debuggee {
       await this.gateWork; // of scripts that came before as well
       if (!hits.length) hits = await this.hitsAt(frames[0]);
       if (this.pause !== pause) return;
-      const isEntry = (isStart || script?.file === this.program.entry) && this.program.stopsOnEntry(this);
+      this.setGate();
+      const isEntry = !this.hasEntered && (isStart || script?.file === this.program.entry) && this.program.stopsOnEntry(this);
       if (!hits.length && !isEntry && !this.isPauseAsked) return this.go(this.motion || 'resume');
+      if (isEntry) this.hasEntered = true;
       if (isEntry) return this.stop(pause, { reason: 'entry', description: 'Paused on entry', ...(hits.length > 0 && { hitBreakpointIds: hits.map((one) => one.id) }) });
     }
     if (isException) return this.onException(pause);
@@ -926,7 +933,15 @@ class Debuggee {
       return this.stop(pause, { reason: 'step', description: 'Paused behind a step' });
     }
     if (pause.reason === 'OOM') return this.stop(pause, { reason: 'exception', description: 'Paused before it runs out of memory', text: 'out of memory' });
+    if (pause.reason === 'other' && !(await this.isStatement(frames[0]))) return this.pause === pause ? this.go('resume') : undefined; // a breakpoint that was removed while it was hit
     this.stop(pause, { reason: 'breakpoint', description: 'Paused on a debugger statement' });
+  }
+
+  private async isStatement(frame: CdpFrame | undefined): Promise<boolean> {
+    if (!frame) return true;
+    const { scriptId, lineNumber, columnNumber = 0 } = frame.location;
+    const { locations } = await this.request('Debugger.getPossibleBreakpoints', { start: frame.location, end: { scriptId, lineNumber, columnNumber: columnNumber + 1 } }).catch(() => ({ locations: [{ type: 'debuggerStatement' }] }) as Json);
+    return !listOf(locations).length || listOf(locations).some((one) => one.type === 'debuggerStatement');
   }
 
   /** Breakpoints that were set in this very place only now: V8 stands on them already, and will not stop again. */
@@ -1226,12 +1241,12 @@ function isExpression(text: string): boolean {
 /** In the program before its own code. A forked process opens an inspector, says where, and waits to be debugged. */
 const BOOT = `'use strict';
 (() => {
+  const own = process.execArgv.findIndex((one) => one === '--inspect-brk=127.0.0.1:0');
+  if (own >= 0) return void process.execArgv.splice(own, 2); // else what it forks would wait for a debugger of its own
   const { VSCODE_DEVTOOLS_NODE_ADAPTER: order } = process.env;
   if (!order || !require('node:worker_threads').isMainThread) return;
   const fs = require('node:fs');
   const at = JSON.parse(order);
-  const own = process.execArgv.findIndex((one) => one === '--inspect-brk=127.0.0.1:0');
-  if (own >= 0) process.execArgv.splice(own, 2); // else what it forks would wait for a debugger of its own
   const inspector = require('node:inspector');
   if (inspector.url()) return;
   try {
