@@ -47,6 +47,8 @@ const TEXT_CAP = 64 * 1024; // characters of a string
 const LISTED_CAP = 1000; // of one among many
 const NAMES_CAP = 1000; // properties that are listed of one object
 const PAGE = 100; // elements in a group, for clients that do not page
+const PLACING_MS = 150; // breakpoints that V8 has not set by then are answered as pending
+const PLACING_AT_ONCE = 16;
 const FRAMES_CAP = 1000;
 const ASYNC_DEPTH = 32;
 const SMART_STEPS = 50; // through code that no source stands for
@@ -728,6 +730,16 @@ class Debuggee {
 
   private isPlaced(one: Wanted): boolean {
     return (this.placed.get(one)?.at.size ?? 0) > 0;
+  }
+
+  /** Many at once. While the program can be asked for other things they are sent a few at a time, so that nothing waits behind all. */
+  async placeAll(all: Wanted[]): Promise<void> {
+    const step = this.isBegun ? PLACING_AT_ONCE : Infinity;
+    for (let from = 0; from < all.length; from += step) {
+      const some = all.slice(from, from + step).filter((one) => this.session?.isWanted(one)).map((one) => this.place(one));
+      this.setGate();
+      await Promise.all(some);
+    }
   }
 
   async place(one: Wanted): Promise<void> {
@@ -1908,6 +1920,10 @@ class Session {
     return [...this.breakpoints.values()].flat();
   }
 
+  isWanted(one: Wanted): boolean {
+    return this.breakpoints.get(one.file)?.includes(one) === true;
+  }
+
   /** What is wanted in a file from now on. What was wanted before stays as it is: nothing is set twice. */
   async setBreakpoints(args: Json): Promise<Json> {
     const source = isObject(args.source) ? args.source : {};
@@ -1931,11 +1947,10 @@ class Session {
     for (const one of before) if (!all.includes(one)) for (const debuggee of this.debuggees) debuggee.remove(one);
     this.breakpoints.set(file, all);
     const fresh = all.filter((one) => !before.includes(one));
-    await Promise.all(this.debuggees.filter((one) => one.cdp).map(async (debuggee) => {
-      const placing = fresh.map((one) => debuggee.place(one));
-      debuggee.setGate();
-      await Promise.all(placing);
-    })).catch((error) => this.say(messageOf(error))); // it has ended: its breakpoints are what they are
+    const placing = Promise.all(this.debuggees.filter((one) => one.cdp).map((debuggee) => debuggee.placeAll(fresh))).catch((error) => this.say(messageOf(error))); // it has ended: its breakpoints are what they are
+    let inTime = (): void => {};
+    await Promise.race([placing, new Promise<void>((resolve) => (inTime = deadline(PLACING_MS, resolve)))]); // V8 takes milliseconds for each: the rest is told by events
+    inTime();
     return { breakpoints: all.map((one) => this.describe(one)) };
   }
 

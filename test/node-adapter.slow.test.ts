@@ -23,6 +23,7 @@ type DebugClient = {
   assertOutput: (category: string, text: string, timeout?: number) => Promise<unknown>;
   waitForEvent: (event: string, timeout?: number) => Promise<Answer>;
   customRequest: (command: string, args?: Json) => Promise<Answer>;
+  on: (event: string, listener: (event: Answer) => void) => void;
   defaultTimeout: number;
 };
 
@@ -158,8 +159,8 @@ describe('the Node adapter', () => {
   });
 
   test('a thousand breakpoints in one file, ten thousand elements and five megabytes of a source map: no answer takes 200 ms', async () => {
-    const lines = Array.from({ length: 20_000 }, (_, at) => `const value${at}: number = ${at};`);
-    fs.writeFileSync(file('large.ts'), `${lines.join('\n')}\nconst list: number[] = Array.from({ length: 10000 }, (_: unknown, i: number) => i);\nconsole.log(list.length);\n`);
+    const lines = Array.from({ length: 20_000 }, (_, at) => `out.push(${at} as number);`);
+    fs.writeFileSync(file('large.ts'), `const out: number[] = []; ${lines.join("\n")}\nconst list: number[] = Array.from({ length: 10000 }, (_: unknown, i: number) => i);\nconsole.log(list.length);\n`);
     execFileSync(path.join(root, 'node_modules', '.bin', 'esbuild'), ['large.ts', '--outfile=large/large.js', '--sourcemap', '--format=cjs', '--log-level=error'], { cwd: world.workspace });
     fs.writeFileSync(path.join(file('large'), 'package.json'), '{"type":"commonjs"}\n');
     const mapFile = path.join(file('large'), 'large.js.map');
@@ -184,10 +185,14 @@ describe('the Node adapter', () => {
     assert.equal(((await timed('variables', { variablesReference: groups[99]?.variablesReference })).variables as Json[])[99]?.value, '9999');
     assert.ok(scopes.length > 0);
     const plain = path.join(file('cjs'), 'plain.js');
-    fs.writeFileSync(plain, `${Array.from({ length: 1000 }, (_, at) => `globalThis.v${at} = ${at};`).join('\n')}\n`);
+    fs.writeFileSync(plain, `${Array.from({ length: 1000 }, (_, at) => `exports.f${at} = () => ${at};`).join('\n')}\n`);
     await timed('evaluate', { expression: `process.mainModule.require(${JSON.stringify(plain)})`, frameId: stackFrames[0]?.id });
+    const bound = new Set<unknown>();
+    client.on('breakpoint', (event) => bound.add(body(event.body, 'breakpoint').id));
     const { breakpoints } = await timed('setBreakpoints', { source: { path: plain }, breakpoints: Array.from({ length: 1000 }, (_, at) => ({ line: at + 1 })) }) as { breakpoints: Json[] };
-    assert.deepEqual([breakpoints.length, breakpoints.filter((one) => !one.verified).slice(0, 2)], [1000, []]);
+    assert.equal(breakpoints.length, 1000);
+    await timed('evaluate', { expression: 'list', frameId: stackFrames[0]?.id }); // while V8 is at it
+    await waitFor(() => breakpoints.every((one) => one.verified || bound.has(one.id)), 'all to be bound');
     await timed('setBreakpoints', { source: { path: plain }, breakpoints: Array.from({ length: 999 }, (_, at) => ({ line: at + 1 })) });
     console.log(`the slowest answer: ${slowest.toFixed(0)} ms`);
     assert.ok(slowest < 200, `${slowest} ms`);
