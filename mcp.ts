@@ -1514,7 +1514,7 @@ environment
   VSCODE_DEVTOOLS_SHELL     the shell of terminals (default: $SHELL if it is bash, zsh or sh)
   VSCODE_DEVTOOLS_PROMPTS   patterns of questions, one regular expression a line
   VSCODE_DEVTOOLS_ORPHANS   orphaned processes at start: report (default), ask, end
-  VSCODE_DEVTOOLS_JS_DEBUG, _DEBUGPY, _RDBG, _DLV, _LLDB_DAP   where a debug adapter is
+  VSCODE_DEVTOOLS_JS_DEBUG, _NODE_ADAPTER, _DEBUGPY, _RDBG, _DLV, _LLDB_DAP   where a debug adapter is
   VSCODE_DEVTOOLS_DAP_LOG   a file for the debug adapter protocol, message by message
 `;
 
