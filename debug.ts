@@ -237,6 +237,7 @@ type Adapter = {
   isDebuggee?: boolean; // the process that we start is the program itself
   isTree?: boolean; // its root only coordinates: every process and worker is a child, attached on the same socket
   ofInspector?: boolean; // it attaches to a Node inspector, which is looked for first
+  isAttended?: boolean; // it ends with its stdin
   temporary?: boolean; // it gets a private directory, which is removed with the session
   closeIsEnd?: boolean; // its connection just closes when the program ends
   canTerminal?: boolean; // it asks for runInTerminal
@@ -298,7 +299,7 @@ const ADAPTERS: readonly Adapter[] = [
       type: 'node', request: 'launch', name: path.basename(program), program, args, cwd, env, stopOnEntry, console: inTerminal ? 'integratedTerminal' : 'internalConsole', skipFiles: ['<node_internals>/**'], __workspaceFolder: workspace,
     }),
     attach: ({ host, port, cwd }) => ({ type: 'node', request: 'attach', name: `port ${port}`, host, port, cwd, skipFiles: ['<node_internals>/**'] }),
-    isTree: true, ofInspector: true, temporary: true, canTerminal: true, conditionError: /^breakpoint condition ("[^]*") failed: ([^]*)$/, exceptions: { uncaught: ['uncaught'], caught: ['caught'], all: ['all'], none: [] }, nativeHits: true, evaluateContext: 'repl',
+    isTree: true, ofInspector: true, temporary: true, isAttended: true, canTerminal: true, conditionError: /^breakpoint condition ("[^]*") failed: ([^]*)$/, exceptions: { uncaught: ['uncaught'], caught: ['caught'], all: ['all'], none: [] }, nativeHits: true, evaluateContext: 'repl',
     endedError: /^the program has ended$/,
   },
   {
@@ -1061,6 +1062,7 @@ class Session {
     }
     for (const [stream, text] of Object.entries(this.held)) this.append(stream, this.root, text.replaceAll(this.mark, '')); // it ended in the middle
     if (this.process && !this.isProcessGone) {
+      if (this.row.isAttended) this.process.stdin?.end();
       // Most end by themselves behind their last connection, and tidy up; js-debug stays, and has nothing to tidy.
       if (this.row.name !== 'js-debug' && !(await this.until(() => this.isProcessGone, END_MS))) this.process.kill('SIGTERM');
       if (this.row.name === 'js-debug' || !(await this.until(() => this.isProcessGone, END_MS))) this.process.kill('SIGKILL');

@@ -47,7 +47,7 @@ const TEXT_CAP = 64 * 1024; // characters of a string
 const LISTED_CAP = 1000; // of one among many
 const NAMES_CAP = 1000; // properties that are listed of one object
 const PAGE = 100; // elements in a group, for clients that do not page
-const PLACING_MS = 150; // breakpoints that V8 has not set by then are answered as pending
+const PLACING_MS = 100; // breakpoints that V8 has not set by then are answered as pending
 const PLACING_AT_ONCE = 16;
 const FRAMES_CAP = 1000;
 const ASYNC_DEPTH = 32;
@@ -353,7 +353,7 @@ function realPath(file: string): string {
 class Cdp {
   closedBecause: string | undefined;
   private nextId = 1;
-  private readonly pending = new Map<number, { method: string; resolve: (result: Json) => void; reject: (error: Error) => void; inTime: () => void }>();
+  private readonly pending = new Map<number, { method: string; resolve: (result: Json) => void; reject: (error: Error) => void; inTime: () => void; atOnce: (result: Json) => void }>();
   private readonly write: (text: string) => void;
   private readonly shut: () => void;
   private readonly onEvent: (method: string, params: Json) => void;
@@ -366,7 +366,8 @@ class Cdp {
     this.onClose = onClose;
   }
 
-  request(method: string, params: Json = {}, timeoutMs = REQUEST_MS): Promise<Json> {
+  /** `atOnce` sees the result before the next message is looked at, which may come in the same breath; a promise would not. */
+  request(method: string, params: Json = {}, timeoutMs = REQUEST_MS, atOnce: (result: Json) => void = () => {}): Promise<Json> {
     if (this.closedBecause !== undefined) return Promise.reject(new Error(this.closedBecause));
     const id = this.nextId++;
     return new Promise((resolve, reject) => {
@@ -375,7 +376,7 @@ class Cdp {
         this.pending.delete(id);
         reject(failure('E_TIMEOUT', `the program has not answered ${method} in ${timeoutMs / 1000} s: it is blocked outside JavaScript, or hangs`));
       });
-      this.pending.set(id, { method, resolve, reject, inTime });
+      this.pending.set(id, { method, resolve, reject, inTime, atOnce });
     });
   }
 
@@ -399,7 +400,11 @@ class Cdp {
     this.pending.delete(Number(id));
     one.inTime();
     if (isObject(error)) one.reject(new Error(`${textOf(error.message) ?? 'the inspector refused'}${textOf(error.data) ? ` (${String(error.data)})` : ''}`));
-    else one.resolve(isObject(result) ? result : {});
+    else {
+      const body = isObject(result) ? result : {};
+      one.atOnce(body);
+      one.resolve(body);
+    }
   }
 
   close(reason: string): void {
@@ -750,13 +755,15 @@ class Debuggee {
     const condition = this.conditionOf(one);
     const own = [...this.scripts.values()].filter((script) => script.file === one.file);
     const hasOwnMap = this.program.hasMaps && own.some((script) => script.mapUrl);
-    const direct = hasOwnMap ? undefined : cdp.request('Debugger.setBreakpointByUrl', { url: pathToFileURL(one.file).href, lineNumber: one.line - 1, ...(one.column !== undefined && { columnNumber: one.column - 1 }), ...(condition && { condition }) });
+    const direct = hasOwnMap ? undefined : cdp.request('Debugger.setBreakpointByUrl', { url: pathToFileURL(one.file).href, lineNumber: one.line - 1, ...(one.column !== undefined && { columnNumber: one.column - 1 }), ...(condition && { condition }) }, undefined, ({ breakpointId }) => {
+      if (this.placed.get(one) !== placed) return;
+      placed.direct = String(breakpointId);
+      this.note(one, placed.direct);
+    });
     if (condition) void this.checkSyntax(one).catch(() => {}); // it has ended
     if (direct) {
       const { breakpointId, locations } = await direct;
       if (this.placed.get(one) !== placed) return void (typeof breakpointId === 'string' && cdp.tell('Debugger.removeBreakpoint', { breakpointId })); // it was removed meanwhile
-      placed.direct = String(breakpointId);
-      this.note(one, String(breakpointId));
       for (const location of listOf(locations)) await this.bound(one, location as Location);
     }
     if (placed.at.size || !this.program.hasMaps) return;
@@ -764,8 +771,9 @@ class Debuggee {
   }
 
   private note(one: Wanted, id: string): void {
-    this.byId.set(id, one);
-    this.placed.get(one)?.ids.add(id);
+    const placed = this.placed.get(one);
+    if (placed) this.byId.set(id, one);
+    placed?.ids.add(id);
   }
 
   /** Sets what is wanted of the sources of one script. */
@@ -788,13 +796,12 @@ class Debuggee {
       }
       const condition = this.conditionOf(one);
       for (const place of map.generated(source, one.line - 1, one.column === undefined ? undefined : one.column - 1)) {
-        const answer = await cdp.request('Debugger.setBreakpoint', { location: { scriptId: script.id, lineNumber: place.line, columnNumber: place.column }, ...(condition && { condition }) }).catch((error) => {
+        const answer = await cdp.request('Debugger.setBreakpoint', { location: { scriptId: script.id, lineNumber: place.line, columnNumber: place.column }, ...(condition && { condition }) }, undefined, ({ breakpointId }) => this.note(one, String(breakpointId))).catch((error) => {
           if (!/already exists|Could not resolve/.test(messageOf(error))) throw error; // another source line begins there, or V8 has no code there
           return undefined;
         });
         if (answer === undefined) continue;
         if (this.placed.get(one) !== placed) return cdp.tell('Debugger.removeBreakpoint', { breakpointId: answer.breakpointId });
-        this.note(one, String(answer.breakpointId));
         await this.bound(one, answer.actualLocation as Location); // V8 always gives it
       }
     }
@@ -1816,7 +1823,7 @@ class Session {
       after = this.after;
       this.after = [];
       const body = given instanceof Promise ? await given : given;
-      if (body) answer.body = body;
+      if (body) answer.body = typeof body === 'function' ? body() : body;
     } catch (error) {
       Object.assign(answer, { success: false, message: messageOf(error), body: { error: { id: 1, format: messageOf(error), showUser: false } } });
       after = [];
@@ -1925,7 +1932,7 @@ class Session {
   }
 
   /** What is wanted in a file from now on. What was wanted before stays as it is: nothing is set twice. */
-  async setBreakpoints(args: Json): Promise<Json> {
+  async setBreakpoints(args: Json): Promise<() => Json> {
     const source = isObject(args.source) ? args.source : {};
     const named = textOf(source.path);
     if (!named || !path.isAbsolute(named)) throw new Error('setBreakpoints needs the absolute path of a source');
@@ -1951,7 +1958,7 @@ class Session {
     let inTime = (): void => {};
     await Promise.race([placing, new Promise<void>((resolve) => (inTime = deadline(PLACING_MS, resolve)))]); // V8 takes milliseconds for each: the rest is told by events
     inTime();
-    return { breakpoints: all.map((one) => this.describe(one)) };
+    return () => ({ breakpoints: all.map((one) => this.describe(one)) });
   }
 
   describe(one: Wanted): Json {
@@ -2197,7 +2204,8 @@ const CAPABILITIES: Json = {
   exceptionBreakpointFilters: [['all', 'All exceptions'], ['caught', 'Caught exceptions'], ['uncaught', 'Uncaught exceptions']].map(([filter, label]) => ({ filter, label, default: false, supportsCondition: true, conditionDescription: "error instanceof TypeError && error.message !== 'fine'" })),
 };
 
-type Handler = (session: Session, args: Json) => Promise<Json | void> | Json | void;
+type Body = Json | (() => Json) | void; // a function: as things are at the moment of the answer, since events told before it are lost on who does not know their numbers yet
+type Handler = (session: Session, args: Json) => Promise<Body> | Body;
 
 const moves = (motion: string): Handler => (session, { threadId }) => {
   const { debuggee } = session.stopped(threadId);
