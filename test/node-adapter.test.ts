@@ -384,6 +384,26 @@ describe('the adapter on its own', () => {
     assert.equal(client.events.some((one) => one.event === 'terminated'), false);
   });
 
+  test('a program that runs is attached to by its pid, stopped at a column, and goes on when it is left', async () => {
+    const child = spawn(process.execPath, ['--inspect-port=0', file('ready.js')], { env: world.env({ NODE_OPTIONS: '' }), stdio: ['pipe', 'pipe', 'ignore'] });
+    let text = '';
+    child.stdout.setEncoding('utf8').on('data', (piece: string) => (text += piece));
+    await waitFor(() => text.includes('ready'), 'the program');
+    const client = await stdio();
+    await client.ok('attach', { processId: child.pid });
+    const { breakpoints } = await client.ok('setBreakpoints', { source: { path: file('ready.js') }, breakpoints: [{ line: 3, column: 26 }] });
+    assert.deepEqual((breakpoints as Json[]).map((one) => [one.verified, one.line, one.column]), [[true, 3, 26]]);
+    const stop = await client.stopAfter(() => client.ok('configurationDone'));
+    const frame = await top(client, stop);
+    assert.deepEqual([stop.reason, frame.line, frame.column], ['breakpoint', 3, 26]);
+    assert.equal((await client.ok('evaluate', { expression: 'process.pid', frameId: frame.id })).result, String(child.pid));
+    await client.ok('disconnect');
+    text = '';
+    await waitFor(() => text.includes('tick'), 'it to go on');
+    assert.deepEqual([child.exitCode, child.signalCode], [null, null]);
+    child.kill('SIGKILL');
+  });
+
   test('bad input is refused with words, and the next request works', async () => {
     const client = await stdio();
     assert.match(await client.refused('launch', {}), /launch needs `program`/);
@@ -478,4 +498,5 @@ const PROGRAMS: Record<string, string> = {
   'async.js': "async function inner() {\n  await null;\n  return deep(1);\n}\nasync function outer() {\n  return (await inner()) + 1;\n}\nfunction deep(n) { const m = n + 1;\n  return m;\n}\nouter().then(() => setInterval(() => {}, 5));\n",
   'forever.js': "let n = 0;\nsetInterval(() => { n++; }, 10);\n",
   'broken.js': 'let a = ;\n',
+  'ready.js': "console.log('ready');\nlet n = 0;\nsetInterval(() => { n++; n += 0; if (n % 20 === 0) console.log('tick'); }, 10);\n",
 };
