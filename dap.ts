@@ -11,7 +11,7 @@ import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { deadline, errorName, failure, isObject, messageOf } from './bootstrap.js';
+import type * as Bootstrap from './bootstrap.js';
 
 // ---------------------------------------------------------------------------------------------------------- limits
 
@@ -22,6 +22,22 @@ const INSPECTOR_MS = 5000; // a busy program opens it when it comes to it
 const INSPECTOR_CAP = 1024 * 1024;
 
 type Json = Record<string, unknown>;
+
+// These few are bootstrap.js's too. To load all of that would cost the adapter, which needs no pipe, a tenth of its start: it is
+// loaded when there is something to refuse.
+export const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value);
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const failure = (code: string, message: string): Error => (require('./bootstrap.js') as typeof Bootstrap).failure(code, message);
+
+/** Calls `onLate` unless it is called off in time; what is in the event loop already comes first. */
+export function deadline(ms: number, onLate: () => void): () => void {
+  let isOff = false;
+  const timer = setTimeout(() => setImmediate(() => isOff || onLate()), ms);
+  return () => {
+    isOff = true;
+    clearTimeout(timer);
+  };
+}
 
 // --------------------------------------------------------------------------------------------------------- framing
 // Content-Length, a blank line, JSON. What is not framed so cannot be followed any further and ends the connection; a
@@ -264,7 +280,7 @@ export async function askInspector(host: string, port: number, what: string, tim
 export async function checkInspector(host: string, port: number): Promise<void> {
   const say = (what: string): Error => failure('E_LAUNCH', `${host}:${port}: ${what}. Start the program with node --inspect=${port}, or give the pid of a running node process: its inspector is found, or opened. Nothing was started`);
   const version = await askInspector(host, port, '/json/version', 3000).catch((error) => {
-    throw say(errorName(error) === 'ECONNREFUSED' ? 'nobody listens there' : `this is no Node inspector (${messageOf(error)})`);
+    throw say(error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED' ? 'nobody listens there' : `this is no Node inspector (${messageOf(error)})`);
   });
   if (!isObject(version)) throw say('this is no Node inspector');
 }

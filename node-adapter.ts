@@ -15,7 +15,6 @@
 //            a session · requests · the server
 
 import { spawn, type ChildProcess } from 'node:child_process';
-import crypto from 'node:crypto';
 import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
@@ -23,8 +22,7 @@ import path from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import vm from 'node:vm';
-import { deadline, failure, isObject, messageOf } from './bootstrap.js';
-import { DapReader, HITS, inspectorOf, targetsOf } from './dap.ts';
+import { DapReader, HITS, deadline, inspectorOf, isObject, messageOf, targetsOf } from './dap.ts';
 
 // ---------------------------------------------------------------------------------------------------------- limits
 
@@ -374,7 +372,7 @@ class Cdp {
       this.write(JSON.stringify({ id, method, params })); // it is answered later, never at once
       const inTime = deadline(timeoutMs, () => {
         this.pending.delete(id);
-        reject(failure('E_TIMEOUT', `the program has not answered ${method} in ${timeoutMs / 1000} s: it is blocked outside JavaScript, or hangs`));
+        reject(new Error(`the program has not answered ${method} in ${timeoutMs / 1000} s: it is blocked outside JavaScript, or hangs`));
       });
       this.pending.set(id, { method, resolve, reject, inTime, atOnce });
     });
@@ -427,6 +425,7 @@ export const GONE = 'the program has ended'; // what is answered to whom it left
 // would wait for 40 ms, at each step. Data sent back acknowledges at once, and there is always some: a frame of ours begins with
 // bytes that are the same for all (text, masked, a length of eight bytes of which five are zero), so they can go ahead of it.
 
+const WEBSOCKET_KEY = 'dnNjb2RlLWRldnRvb2xzIQ=='; // sixteen bytes; it guards against caches between two ends, and there is none
 const FRAME_START = Buffer.from([0x81, 0xff, 0, 0, 0, 0, 0]);
 const FRAME_HEADER = 14; // that, three more bytes of length, and a mask of zeros, under which a text is itself
 
@@ -503,7 +502,7 @@ function openInspector(url: string, onEvent: (method: string, params: Json) => v
     const reader = new FrameReader((text) => cdp.onText(text), (reason) => cdp.close(reason));
     let head = Buffer.alloc(0);
     let isOpen = false;
-    socket.on('connect', () => socket.write(`GET ${pathname} HTTP/1.1\r\nHost: ${host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: ${crypto.randomBytes(16).toString('base64')}\r\nSec-WebSocket-Version: 13\r\n\r\n`));
+    socket.on('connect', () => socket.write(`GET ${pathname} HTTP/1.1\r\nHost: ${host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: ${WEBSOCKET_KEY}\r\nSec-WebSocket-Version: 13\r\n\r\n`));
     socket.on('data', (chunk) => {
       if (isOpen) {
         if (ahead < FRAME_START.length) socket.write(FRAME_START.subarray(ahead, ++ahead));
@@ -1416,10 +1415,12 @@ class Program {
     const isTerminal = config.console === 'integratedTerminal' || config.console === 'externalTerminal';
     const isDebugged = config.noDebug !== true;
     if (isDebugged) this.prepare(env, isTerminal);
+    if (isTerminal && isDebugged) this.watch();
     if (isTerminal) return this.launchInTerminal([runtime, ...runtimeArgs, file, ...args], env, given);
     const flags = isDebugged ? ['--inspect-brk=127.0.0.1:0', '--inspect-publish-uid=stderr'] : [];
     const child = spawn(runtime, [...flags, ...runtimeArgs, file, ...args], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'], windowsHide: true });
     this.child = child;
+    if (isDebugged) this.watch(); // it forks nothing before it is let go
     if (child.pid !== undefined && isDebugged) {
       this.main = new Debuggee(this, `${this.name} [${child.pid}]`);
       this.main.pid = child.pid;
@@ -1444,11 +1445,14 @@ class Program {
     fs.mkdirSync(this.dir, { recursive: true, mode: 0o700 });
     const boot = path.join(this.dir, 'boot.cjs');
     fs.writeFileSync(boot, BOOT, { mode: 0o600 });
-    this.watcher = fs.watch(this.dir, () => this.lookForForks());
-    this.watcher.on('error', () => {}); // the directory goes with the session
     if (this.config.autoAttachChildProcesses === false && !isTerminal) return;
     env.NODE_OPTIONS = `${env.NODE_OPTIONS ? `${env.NODE_OPTIONS} ` : ''}--inspect-publish-uid=http --require "${boot.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`;
     env.VSCODE_DEVTOOLS_NODE_ADAPTER = JSON.stringify({ dir: this.dir, adapter: process.pid, ...(isTerminal && { isMain: true }) });
+  }
+
+  private watch(): void {
+    this.watcher = fs.watch(this.dir, () => this.lookForForks());
+    this.watcher.on('error', () => {}); // the directory goes with the session
   }
 
   private async launchInTerminal(args: string[], env: NodeJS.ProcessEnv, given: Json): Promise<void> {
