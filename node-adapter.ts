@@ -45,7 +45,8 @@ const TEXT_CAP = 64 * 1024; // characters of a string
 const LISTED_CAP = 1000; // of one among many
 const NAMES_CAP = 1000; // properties that are listed of one object
 const PAGE = 100; // elements in a group, for clients that do not page
-const PLACING_MS = 100; // breakpoints that V8 has not set by then are answered as pending
+const PLACING_MS = 100; // of many breakpoints those that V8 has not set by then are answered as pending
+const PLACING_FEW_MS = 2000; // of a few: a program that is blocked outside JavaScript sets none
 const PLACING_AT_ONCE = 16;
 const FRAMES_CAP = 1000;
 const ASYNC_DEPTH = 32;
@@ -553,6 +554,7 @@ class Debuggee {
   private readonly placed = new Map<Wanted, Placed>();
   private readonly byId = new Map<string, Wanted>(); // by V8's name
   private gate = ''; // the breakpoint that stops before each script, while a source is looked for
+  private isGateDue = false;
   private gateWork: Promise<void> = Promise.resolve();
   private hasHelper = false;
   private readonly sourceRefs = new Map<string, number>();
@@ -804,7 +806,7 @@ class Debuggee {
         await this.bound(one, answer.actualLocation as Location); // V8 always gives it
       }
     }
-    this.setGate();
+    this.setGateSoon();
   }
 
   private onBreakpointResolved({ breakpointId, location }: Json): void {
@@ -826,7 +828,7 @@ class Debuggee {
     placed.line = place.line;
     placed.column = place.column;
     if (isNews) this.session?.event('breakpoint', { reason: 'changed', breakpoint: this.session.describe(one) });
-    this.setGate();
+    this.setGateSoon();
   }
 
   boundAt(one: Wanted): { line: number; column: number } | undefined {
@@ -840,6 +842,16 @@ class Debuggee {
       this.cdp?.tell('Debugger.removeBreakpoint', { breakpointId: id });
     }
     this.placed.delete(one);
+  }
+
+  /** Once for all that happens in this turn: there may be a thousand. */
+  private setGateSoon(): void {
+    if (this.isGateDue) return;
+    this.isGateDue = true;
+    setImmediate(() => {
+      this.isGateDue = false;
+      this.setGate();
+    });
   }
 
   /** The gate is open while a source is wanted that no script has brought yet. What node runs itself needs none. */
@@ -1960,7 +1972,7 @@ class Session {
     const fresh = all.filter((one) => !before.includes(one));
     const placing = Promise.all(this.debuggees.filter((one) => one.cdp).map((debuggee) => debuggee.placeAll(fresh))).catch((error) => this.say(messageOf(error))); // it has ended: its breakpoints are what they are
     let inTime = (): void => {};
-    await Promise.race([placing, new Promise<void>((resolve) => (inTime = deadline(PLACING_MS, resolve)))]); // V8 takes milliseconds for each: the rest is told by events
+    await Promise.race([placing, new Promise<void>((resolve) => (inTime = deadline(fresh.length > PLACING_AT_ONCE ? PLACING_MS : PLACING_FEW_MS, resolve)))]); // V8 takes milliseconds for each: the rest is told by events
     inTime();
     return () => ({ breakpoints: all.map((one) => this.describe(one)) });
   }

@@ -88,12 +88,13 @@ test('five megabytes of mappings hold up nobody for 200 ms', async () => {
   const mappings = encodeMappings(segments);
   assert.ok(mappings.length > 5 * 1024 * 1024, `${mappings.length}`);
   const one = map({ version: 3, sources: ['a.ts'], mappings });
-  let [longest, last] = [0, performance.now()];
-  const timer = setInterval(() => ([longest, last] = [Math.max(longest, performance.now() - last), performance.now()]), 1);
+  const busy = (): number => process.cpuUsage().user / 1000; // on a machine that does other things as well time passes all the same
+  let [longest, last] = [0, busy()];
+  const timer = setInterval(() => ([longest, last] = [Math.max(longest, busy() - last), busy()]), 1);
   await one.ready();
-  const before = performance.now();
+  const before = busy();
   assert.deepEqual([one.original(40_000, 20)?.line, one.generated(0, 79_999)[0]], [40_000, { line: 79_999, column: 0 }]);
-  longest = Math.max(longest, performance.now() - before);
+  longest = Math.max(longest, busy() - before);
   clearInterval(timer);
   assert.ok(longest < 200, `${longest} ms`);
 });
@@ -212,12 +213,14 @@ class Client {
 describe('the adapter on its own', () => {
   let world: World;
   const started: ChildProcess[] = [];
+  const running: ChildProcess[] = []; // programs that are no adapter's
   before(() => {
     world = new World('n');
     for (const [name, text] of Object.entries(PROGRAMS)) fs.writeFileSync(file(name), text);
   });
   afterEach(async () => {
     for (const child of started.splice(0)) child.stdin?.end();
+    for (const child of running.splice(0)) child.kill('SIGKILL');
     await waitFor(() => world.processes().length === 0, 'every process to end').catch((error) => assert.fail(`${String(error)}: ${world.processes().map(({ pid }) => fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ')).join('; ')}`));
     assert.deepEqual(fs.readdirSync(world.dir).concat(fs.readdirSync(tmp())), []); // sockets and directories too
   });
@@ -387,6 +390,7 @@ describe('the adapter on its own', () => {
   test('a program that runs is attached to by its pid, stopped at a column, and goes on when it is left', async () => {
     const child = spawn(process.execPath, ['--inspect-port=0', file('ready.js')], { env: world.env({ NODE_OPTIONS: '' }), stdio: ['pipe', 'pipe', 'ignore'] });
     let text = '';
+    running.push(child);
     child.stdout.setEncoding('utf8').on('data', (piece: string) => (text += piece));
     await waitFor(() => text.includes('ready'), 'the program');
     const client = await stdio();
@@ -401,7 +405,6 @@ describe('the adapter on its own', () => {
     text = '';
     await waitFor(() => text.includes('tick'), 'it to go on');
     assert.deepEqual([child.exitCode, child.signalCode], [null, null]);
-    child.kill('SIGKILL');
   });
 
   test('bad input is refused with words, and the next request works', async () => {
