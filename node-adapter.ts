@@ -79,6 +79,7 @@ const textOf = (value: unknown): string | undefined => (typeof value === 'string
 const listOf = (value: unknown): Json[] => (Array.isArray(value) ? value.filter(isObject) : []);
 const stringsOf = (value: unknown): string[] => (Array.isArray(value) ? value.filter((one) => typeof one === 'string') : []);
 const clip = (text: string, cap: number): string => (text.length > cap ? `${text.slice(0, cap)}… (${text.length - cap} more characters)` : text);
+const locationOf = (value: Json): Location => ({ scriptId: String(value.scriptId), lineNumber: Number(value.lineNumber), columnNumber: numberOf(value.columnNumber) });
 const remoteOf = (value: unknown): Remote => (isObject(value) ? (value as Remote) : { type: 'undefined' }); // CDP's own shape, which V8 keeps
 
 // ----------------------------------------------------------------------------------------------------- source maps
@@ -765,7 +766,7 @@ class Debuggee {
     if (direct) {
       const { breakpointId, locations } = await direct;
       if (this.placed.get(one) !== placed) return void (typeof breakpointId === 'string' && cdp.tell('Debugger.removeBreakpoint', { breakpointId })); // it was removed meanwhile
-      for (const location of listOf(locations)) await this.bound(one, location as Location);
+      for (const location of listOf(locations)) await this.bound(one, locationOf(location));
     }
     if (placed.at.size || !this.program.hasMaps) return;
     for (const script of this.scripts.values()) if (script.mapUrl) await this.placeIn(script, [one]);
@@ -803,7 +804,7 @@ class Debuggee {
         });
         if (answer === undefined) continue;
         if (this.placed.get(one) !== placed) return cdp.tell('Debugger.removeBreakpoint', { breakpointId: answer.breakpointId });
-        await this.bound(one, answer.actualLocation as Location); // V8 always gives it
+        if (isObject(answer.actualLocation)) await this.bound(one, locationOf(answer.actualLocation));
       }
     }
     this.setGateSoon();
@@ -811,7 +812,7 @@ class Debuggee {
 
   private onBreakpointResolved({ breakpointId, location }: Json): void {
     const one = this.byId.get(String(breakpointId));
-    if (one && isObject(location)) void this.bound(one, location as Location).catch(() => {}); // it was removed
+    if (one && isObject(location)) void this.bound(one, locationOf(location)).catch(() => {}); // it was removed
   }
 
   /** V8 has found the place of a breakpoint. */
@@ -932,6 +933,7 @@ class Debuggee {
 
   private async onPaused(params: Json): Promise<void> {
     const frames = listOf(params.callFrames) as unknown as CdpFrame[]; // CDP's own shape, which V8 keeps
+    // and so its other parts:
     const pause: Pause = { frames, async: isObject(params.asyncStackTrace) ? (params.asyncStackTrace as unknown as AsyncTrace) : undefined, reason: String(params.reason), data: isObject(params.data) ? params.data : {}, isReported: false, numbers: [] };
     this.pause = pause;
     const ids = stringsOf(params.hitBreakpoints);
