@@ -28,7 +28,8 @@ const BUNDLES = {
   mcp: ['mcp.ts', 'changes.ts'],
   host: ['host.ts', 'ledger.ts', 'changes.ts'],
   client: ['client.ts'],
-  debug: ['debug.ts'],
+  debug: ['debug.ts', 'dap.ts'],
+  'node-adapter': ['node-adapter.ts', 'dap.ts'],
   cdp: ['cdp.ts', ...WS],
   gui: ['gui.ts'],
 };

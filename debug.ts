@@ -8,37 +8,34 @@
 // Refuses    requests that an adapter does not say it can (some die of one), reverse requests it does not know, and to
 //            guess: an exit code that nobody tells is null.
 //
-// Sections   limits · types · framing · adapters · one connection · a session · stops · breakpoints · values · methods
+// Sections   limits · types · adapters · one connection · a session · stops · breakpoints · values · methods
 
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import crypto from 'node:crypto';
 import fs from 'node:fs';
-import http from 'node:http';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import vm from 'node:vm';
 import { connect, deadline, errorName, failure, isObject, messageOf, openPrivate, tagPrefix, type Connection, type IncomingCall, type Role } from './bootstrap.js';
+import { DapReader, HITS, MESSAGE_CAP, PROBE_MS, checkInspector, inspectorOf, list, matchesHits } from './dap.ts';
+
+export { DapReader, matchesHits };
 
 // ---------------------------------------------------------------------------------------------------------- limits
 
-const MESSAGE_CAP = 16 * 1024 * 1024; // a longer one is dropped, and the request that it answers fails
-const HEADER_CAP = 4096;
 const REQUEST_MS = 10_000; // no adapter takes longer for a question
 const VALUES_MS = 30_000; // but js-debug needs ten seconds, on a busy machine, for a scope with a string of 100 MB in it
 const EVALUATE_MS = 9000; // then the adapter ends the expression, if it can; less than REQUEST_MS
 const HANDSHAKE_MS = 20_000; // from an adapter's start to its word
 const ENRICH_MS = 5000; // where a program stopped is asked for no longer than this
-const PROBE_MS = 10_000;
 const END_MS = 1500; // a polite end; then the ledger's
 const EXIT_MS = 1000; // an exit code that comes behind the end is waited for so long
 const LAST_OUTPUT_MS = 300; // behind a program's end, while somebody holds its pipes
 const ALONE_MS = 3000; // a program without any connection has ended, or hangs at its end
 const TRY_AGAIN_MS = 5;
 const PAUSE_MS = 5000;
-const INSPECTOR_MS = 5000; // a busy program opens it when it comes to it
-const INSPECTOR_CAP = 1024 * 1024;
 const LOADED_MS = 3000; // the scripts of a program that was attached to are known within this
 const HOST_MS = 5000;
 const HOST_CLOSE_MS = 15_000;
@@ -109,105 +106,6 @@ const textOf = (value: unknown): string | undefined => (typeof value === 'string
 const listOf = (value: unknown): Json[] => (Array.isArray(value) ? value.filter(isObject) : []);
 const isProgram = (stream: string): boolean => stream === 'stdout' || stream === 'stderr';
 const clip = (text: string, cap = VALUE_CAP): string => (text.length > cap ? `${text.slice(0, cap)}… (${text.length - cap} more characters)` : text);
-
-// --------------------------------------------------------------------------------------------------------- framing
-// Content-Length, a blank line, JSON. What is not framed so cannot be followed any further and ends the connection; a
-// message that is too long, or no JSON, is left out alone.
-
-export class DapReader {
-  private chunks: Buffer[] = [];
-  private size = 0;
-  private wanted = -1; // bytes of the body that comes; -1: a header
-  private skip = 0; // bytes of a body that was too long
-  private isBroken = false;
-  private readonly onMessage: (message: Json) => void;
-  private readonly onProblem: (problem: string, isFatal: boolean, requestSeq?: number) => void;
-
-  constructor(onMessage: (message: Json) => void, onProblem: (problem: string, isFatal: boolean, requestSeq?: number) => void) {
-    this.onMessage = onMessage;
-    this.onProblem = onProblem;
-  }
-
-  push(chunk: Buffer): void {
-    if (this.isBroken) return;
-    if (this.skip > 0) {
-      const dropped = Math.min(this.skip, chunk.length);
-      this.skip -= dropped;
-      chunk = chunk.subarray(dropped);
-    }
-    if (!chunk.length) return;
-    this.chunks.push(chunk);
-    this.size += chunk.length;
-    while (!this.isBroken && this.size > 0 && (this.wanted < 0 ? this.header() : this.body()));
-  }
-
-  private all(): Buffer {
-    if (this.chunks.length !== 1) this.chunks = [Buffer.concat(this.chunks)];
-    return this.chunks[0] ?? Buffer.alloc(0);
-  }
-
-  private take(count: number): Buffer {
-    const all = this.all();
-    this.chunks = [all.subarray(count)];
-    this.size -= count;
-    return all.subarray(0, count);
-  }
-
-  private header(): boolean {
-    const all = this.all();
-    const end = all.indexOf('\r\n\r\n');
-    if (end < 0 || end > HEADER_CAP) {
-      const newline = all.indexOf(10);
-      if (all.length > HEADER_CAP || (newline >= 0 && !/^[\w-]+: ?[^\r\n]*\r?$/.test(all.toString('latin1', 0, newline)))) this.fail(`no header but ${JSON.stringify(all.toString('latin1', 0, 60))}`);
-      return false;
-    }
-    const text = this.take(end + 4).toString('latin1', 0, end);
-    const length = /^Content-Length:[ \t]*(\d{1,12})[ \t]*$/im.exec(text)?.[1];
-    if (length === undefined) {
-      this.fail(`a header without Content-Length: ${JSON.stringify(text.slice(0, 60))}`);
-      return false;
-    }
-    this.wanted = Number(length);
-    if (this.wanted <= MESSAGE_CAP) return true;
-    // What it answers is at its beginning, in every adapter that writes such messages; if not, the request times out.
-    if (this.size < Math.min(this.wanted, 256)) return false;
-    return this.tooLong();
-  }
-
-  private tooLong(): boolean {
-    const head = this.all().toString('latin1', 0, 1024);
-    const requestSeq = /"request_seq"\s*:\s*(\d+)/.exec(head)?.[1];
-    this.onProblem(`a message of ${this.wanted} bytes was left out (the cap is ${MESSAGE_CAP})`, false, requestSeq === undefined ? undefined : Number(requestSeq));
-    const here = Math.min(this.size, this.wanted);
-    this.skip = this.wanted - here;
-    this.take(here);
-    this.wanted = -1;
-    return true;
-  }
-
-  private body(): boolean {
-    if (this.wanted > MESSAGE_CAP) return this.size >= Math.min(this.wanted, 256) && this.tooLong();
-    if (this.size < this.wanted) return false;
-    const text = this.take(this.wanted).toString('utf8');
-    this.wanted = -1;
-    let message: unknown;
-    try {
-      message = JSON.parse(text);
-    } catch {
-      this.onProblem(`a message that is no JSON was left out: ${JSON.stringify(text.slice(0, 60))}`, false);
-      return true;
-    }
-    if (isObject(message)) this.onMessage(message);
-    else this.onProblem('a message that is no object was left out', false);
-    return true;
-  }
-
-  private fail(problem: string): void {
-    this.isBroken = true;
-    this.chunks = [];
-    this.onProblem(problem, true);
-  }
-}
 
 type Trace = (label: string, arrow: string, what: unknown) => void;
 
@@ -339,6 +237,10 @@ type Adapter = {
   attachPauses?: boolean;
   printsOutput?: boolean; // what the program prints comes out of the adapter
   isDebuggee?: boolean; // the process that we start is the program itself
+  isTree?: boolean; // its root only coordinates: every process and worker is a child, attached on the same socket
+  ofInspector?: boolean; // it attaches to a Node inspector, which is looked for first
+  isAttended?: boolean; // it ends with its stdin
+  temporary?: boolean; // it gets a private directory, which is removed with the session
   closeIsEnd?: boolean; // its connection just closes when the program ends
   canTerminal?: boolean; // it asks for runInTerminal
   exceptions: Partial<Record<Exceptions['filter'], string[]>>;
@@ -385,10 +287,22 @@ const ADAPTERS: readonly Adapter[] = [
       skipFiles: ['<node_internals>/**'], continueOnAttach: false, attachExistingChildren: false, autoAttachChildProcesses: false, timeout: 10_000,
       __workspaceFolder: cwd, outFiles: [`${cwd}/**/*.(m|c|)js`, '!**/node_modules/**'], resolveSourceMapLocations: null,
     }),
-    canTerminal: true, logsInProgram: true, conditionError: /^Syntax error setting breakpoint with condition ("[^]*") on line \d+: ([^]*)$/, exceptions: { uncaught: ['uncaught'], all: ['all', 'uncaught'], none: [] }, nativeHits: true, entryNeedsBreakpoint: true, evaluateContext: 'hover', // the only one that it ends in time: nothing interrupts a Node that evaluates at a stop
+    isTree: true, ofInspector: true, temporary: true, canTerminal: true, logsInProgram: true, conditionError: /^Syntax error setting breakpoint with condition ("[^]*") on line \d+: ([^]*)$/, exceptions: { uncaught: ['uncaught'], all: ['all', 'uncaught'], none: [] }, nativeHits: true, entryNeedsBreakpoint: true, evaluateContext: 'hover', // the only one that it ends in time: nothing interrupts a Node that evaluates at a stop
     endedError: /^Unable to evaluate$/,
     noise: /^(?:Debugger attached\.|Waiting for the debugger to disconnect\.\.\.|Debugger listening on ws:.*|For help, see: .*inspector|Debugger ending on ws:.*)$/,
     exitText: /^Process exited with code (\d+)\s*$/,
+  },
+  {
+    name: 'node', type: 'node', languages: ['nodejs', 'node', 'javascript', 'typescript'], setting: 'VSCODE_DEVTOOLS_NODE_ADAPTER',
+    places: [path.join(__dirname, 'node-adapter.js')], install: 'npm run build (it is a part of vscode-devtools)',
+    transport: 'socket', ready: /listening at/,
+    start: (file, socket) => ({ command: process.execPath, args: [file, '--socket', socket, '--attended', ...(process.platform === 'win32' ? [] : ['--dir', socket.replace(/sock$/, 'tmp')])] }),
+    launch: ({ program, args, cwd, env, stopOnEntry, workspace, inTerminal }) => ({
+      type: 'node', request: 'launch', name: path.basename(program), program, args, cwd, env, stopOnEntry, console: inTerminal ? 'integratedTerminal' : 'internalConsole', skipFiles: ['<node_internals>/**'], __workspaceFolder: workspace,
+    }),
+    attach: ({ host, port, cwd }) => ({ type: 'node', request: 'attach', name: `port ${port}`, host, port, cwd, skipFiles: ['<node_internals>/**'] }),
+    isTree: true, ofInspector: true, temporary: true, isAttended: true, canTerminal: true, conditionError: /^breakpoint condition ("[^]*") failed: ([^]*)$/, exceptions: { uncaught: ['uncaught'], caught: ['caught'], all: ['all'], none: [] }, nativeHits: true, evaluateContext: 'repl',
+    endedError: /^the program has ended$/,
   },
   {
     name: 'debugpy', type: 'python', languages: ['python'], setting: 'VSCODE_DEVTOOLS_DEBUGPY',
@@ -446,14 +360,6 @@ const ANY: Adapter = {
 
 const isDirectory = (file: string): boolean => fs.statSync(file, { throwIfNoEntry: false })?.isDirectory() === true;
 const isFile = (file: string): boolean => fs.statSync(file, { throwIfNoEntry: false })?.isFile() === true;
-
-function list(dir: string): string[] {
-  try {
-    return fs.readdirSync(dir);
-  } catch {
-    return [];
-  }
-}
 
 /** Programs of PATH whose name matches, the highest number first. */
 function inPath(pattern: RegExp): string[] {
@@ -519,6 +425,17 @@ function expand(place: string, workspace: string): string[] {
 function adapterFor(language: string, adapter: string | undefined): Adapter | undefined {
   const wanted = ADAPTERS.find((row) => row.name === adapter);
   return wanted ?? ADAPTERS.find((row) => row.languages.includes(language.toLowerCase()));
+}
+
+/** The adapter of a language that is here: where nobody named one, the next in the table stands in for one that is not found. */
+async function chooseAdapter(first: Adapter, workspace: string, settings: Json, given: string | undefined): Promise<{ row: Adapter; found: Found }> {
+  const found = await findAdapter(first, workspace, settings, given !== undefined && given !== first.name ? given : undefined);
+  if (found.file || given !== undefined || textOf(settings[first.setting]) || process.env[first.setting]) return { row: first, found };
+  for (const row of ADAPTERS.slice(ADAPTERS.indexOf(first) + 1).filter((one) => one.languages.includes(first.languages[0] ?? ''))) {
+    const other = await findAdapter(row, workspace, settings);
+    if (other.file) return { row, found: other };
+  }
+  return { row: first, found };
 }
 
 function notFound(row: Adapter, { looked }: Found): Error {
@@ -878,7 +795,7 @@ class Session {
     const name = `dap-${this.id.slice(-8)}`;
     const socket = process.platform === 'win32' ? `\\\\.\\pipe\\vscode-devtools-${name}` : path.join(this.hooks.dir, `${name}.sock`);
     const temporary = socket.replace(/sock$/, 'tmp');
-    if (row.name === 'js-debug' && process.platform !== 'win32' && Buffer.byteLength(temporary) <= PATH_CAP - '/node-cdp.4194304-01234567-999.sock'.length) fs.mkdirSync((this.temporary = temporary), { mode: 0o700 });
+    if (row.temporary && process.platform !== 'win32' && Buffer.byteLength(temporary) <= PATH_CAP - '/node-cdp.4194304-01234567-999.sock'.length) fs.mkdirSync((this.temporary = temporary), { mode: 0o700 });
     const started = row.start(this.adapterFile, socket, launch);
     if (row.transport === 'socket') this.socketFile = socket; // from here on: an adapter that dies before its word may have made it already
     const env: NodeJS.ProcessEnv = { ...process.env, ...started.env, ...(row.isDebuggee && launch?.env), [TAG]: [process.env[TAG], this.id].filter(Boolean).join(':') };
@@ -1165,6 +1082,7 @@ class Session {
     }
     for (const [stream, text] of Object.entries(this.held)) this.append(stream, this.root, text.replaceAll(this.mark, '')); // it ended in the middle
     if (this.process && !this.isProcessGone) {
+      if (this.row.isAttended) this.process.stdin?.end();
       // Most end by themselves behind their last connection, and tidy up; js-debug stays, and has nothing to tidy.
       if (this.row.name !== 'js-debug' && !(await this.until(() => this.isProcessGone, END_MS))) this.process.kill('SIGTERM');
       if (this.row.name === 'js-debug' || !(await this.until(() => this.isProcessGone, END_MS))) this.process.kill('SIGKILL');
@@ -1665,7 +1583,7 @@ class Session {
   /** The connections that run programs: not a parent that only coordinates. */
   living(): Target[] {
     const alive = this.targets.filter((one) => !one.isEnded && one.dap);
-    return this.row.name === 'js-debug' && alive.length > 1 ? alive.filter((one) => one !== this.root) : alive;
+    return this.row.isTree && alive.length > 1 ? alive.filter((one) => one !== this.root) : alive;
   }
 
   // ----------------------------------------------------------------------------------------------------- breakpoints
@@ -1841,7 +1759,7 @@ class Session {
       ...(stop?.target.busy && { busyWith: `evaluating ${stop.target.busy.expression}: debug_stop or debug_restart ends it` }),
       ...(fresh && { output: fresh }), ...(said.length > 0 && { bound: said }),
       ...(!more.brief && {
-        language: this.language, adapter: this.row.name, mode: this.row.name === 'js-debug' ? 'MultiSessionParent' : 'SingleSession', childSessions: this.children, startedAt: new Date(this.startedAt).toISOString(),
+        language: this.language, adapter: this.row.name, mode: this.row.isTree ? 'MultiSessionParent' : 'SingleSession', childSessions: this.children, startedAt: new Date(this.startedAt).toISOString(),
         ...(this.launch ? { program: this.launch.program } : { attachedTo: this.attach?.port ?? this.attach?.pid }), exceptions: this.exceptions.filter,
         breakpoints: this.breakpoints.slice(0, 100).map((one) => this.describeBreakpoint(one)),
       }),
@@ -1859,16 +1777,6 @@ function guessFilters(filter: Exceptions['filter'], offered: string[]): string[]
 }
 
 const FAILED = '\u2060'; // after the mark: a condition failed; else it is a log message. Seen by nobody, as the mark
-
-const HITS = /^\s*(==|=|>=|>|<=|<|%)?\s*(\d{1,9})\s*$/;
-
-/** Whether a hit, counted from 1, is one to stop at. A bare number means that hit alone. */
-export function matchesHits(condition: string, hit: number): boolean {
-  const [, operator = '==', number = ''] = HITS.exec(condition) ?? [];
-  const n = Number(number);
-  if (operator === '%') return n > 0 && hit % n === 0;
-  return { '>=': hit >= n, '>': hit > n, '<=': hit <= n, '<': hit < n }[operator] ?? hit === n;
-}
 
 /** Which hit a stop was: counted by us, or known from how often the adapter let it through. */
 export function hitCountOf(one: { hitCondition: string | undefined; hits: number }, stops: number, isCounted: boolean): number {
@@ -2077,7 +1985,7 @@ export function register(role: Role): void {
     try {
       await session.begin(timeoutMs);
       const { row } = plan;
-      if (plan.attach) await session.until(() => session.startError !== undefined || !session.isRunning() || (row.attachPauses ? false : row.name === 'js-debug' ? session.targets.slice(1).some((one) => one.isConfigured) : session.root.isConfigured), row.attachPauses ? Math.min(timeoutMs, PAUSE_MS) : timeoutMs, call);
+      if (plan.attach) await session.until(() => session.startError !== undefined || !session.isRunning() || (row.attachPauses ? false : row.isTree ? session.targets.slice(1).some((one) => one.isConfigured) : session.root.isConfigured), row.attachPauses ? Math.min(timeoutMs, PAUSE_MS) : timeoutMs, call);
       // js-debug sets the breakpoints of a program that runs already while it goes through its scripts, and does not say when: each that it has seen is done.
       const files = plan.attach && row.name === 'js-debug' ? plan.breakpoints.map((one) => one.file ?? '').filter(Boolean) : [];
       if (files.length) await session.until(() => session.startError !== undefined || !session.isRunning() || files.every((file) => session.targets.some((one) => one.sources.has(file))), Math.min(timeoutMs, LOADED_MS), call);
@@ -2101,22 +2009,22 @@ export function register(role: Role): void {
     openTrace(settings);
     const given = textOf(params.adapter);
     const language = textOf(params.language) ?? 'nodejs';
-    const row = adapterFor(language, given);
-    if (!row) throw failure('E_ARGUMENTS', `no adapter is known for ${JSON.stringify(language)}: there are ${ADAPTERS.flatMap((one) => one.languages).join(', ')}. If a DAP server of that language is running, debug_attach with its port reaches it`);
+    const first = adapterFor(language, given);
+    if (!first) throw failure('E_ARGUMENTS', `no adapter is known for ${JSON.stringify(language)}: there are ${ADAPTERS.flatMap((one) => one.languages).join(', ')}. If a DAP server of that language is running, debug_attach with its port reaches it`);
     const cwd = path.resolve(role.workspace, textOf(params.cwd) ?? '.');
     if (!isDirectory(cwd)) throw failure('E_ARGUMENTS', `cwd: ${cwd} is not a directory`);
     const named = textOf(params.program);
     if (!named) throw failure('E_ARGUMENTS', 'program must be the path of the program');
-    const program = [path.resolve(cwd, named), path.resolve(role.workspace, named)].find((one) => isFile(one) || (row.name === 'delve' && isDirectory(one)));
+    const program = [path.resolve(cwd, named), path.resolve(role.workspace, named)].find((one) => isFile(one) || (first.name === 'delve' && isDirectory(one)));
     if (!program) throw failure('E_ARGUMENTS', `there is no program ${path.resolve(cwd, named)}. Nothing was started`);
     const args = params.args ?? [];
     if (!Array.isArray(args) || !args.every((one) => typeof one === 'string' && !one.includes('\0'))) throw failure('E_ARGUMENTS', 'args must be a list of strings');
     const launch: Launch = { adapterFile: '', program, args, cwd, env: environment(params.env), stopOnEntry: params.stopOnEntry === true, workspace: role.workspace, inTerminal: textOf(params.terminal) !== undefined };
-    if (launch.inTerminal && !row.canTerminal) throw failure('E_UNSUPPORTED', `${row.name} cannot run a program in a terminal: leave terminal out, or start it there yourself and use debug_attach`);
+    if (launch.inTerminal && !first.canTerminal) throw failure('E_UNSUPPORTED', `${first.name} cannot run a program in a terminal: leave terminal out, or start it there yourself and use debug_attach`);
     const breakpoints = listOf(params.breakpoints).map((one) => lineBreakpoint(one, cwd, true));
     const exceptions = exceptionsOf(params.exceptions, undefined);
     if (params.session !== undefined) newName(params, language); // what is wrong with it is said first
-    const found = await findAdapter(row, role.workspace, settings, given !== undefined && given !== row.name ? given : undefined);
+    const { row, found } = await chooseAdapter(first, role.workspace, settings, given);
     if (!found.file) throw notFound(row, found);
     const name = newName(params, row.languages[0] ?? language); // behind the last wait: two starts may not take one name
     launch.adapterFile = found.file;
@@ -2133,7 +2041,7 @@ export function register(role: Role): void {
     if (isExtension && (params.port !== undefined || pid !== undefined)) throw failure('E_ARGUMENTS', 'target "extension" has its own port: leave port and pid out');
     const extension = isExtension ? await extensionHost() : undefined;
     const port = extension?.port ?? params.port;
-    const row = adapterFor(language, undefined) ?? (port !== undefined ? ANY : undefined);
+    let row = adapterFor(language, undefined) ?? (port !== undefined ? ANY : undefined);
     if (!row) throw failure('E_ARGUMENTS', `no adapter is known for ${JSON.stringify(language)}: there are ${ADAPTERS.flatMap((one) => one.languages).join(', ')}; any other needs the port of a DAP server`);
     if ((port === undefined) === (pid === undefined)) throw failure('E_ARGUMENTS', 'give one of port and pid');
     const host = textOf(params.host) ?? '127.0.0.1';
@@ -2141,15 +2049,16 @@ export function register(role: Role): void {
     const config = row.attach(attach);
     if (typeof config === 'string') throw failure('E_UNSUPPORTED', config);
     if (attach.pid !== undefined && !isAlive(attach.pid)) throw failure('E_ARGUMENTS', `there is no process ${attach.pid}`);
-    if (row.name === 'js-debug' && attach.pid !== undefined) Object.assign(attach, await inspectorOf(attach.pid)); // it cannot do that without VS Code
-    if (row.name === 'js-debug' && attach.port !== undefined) await checkInspector(attach.host, attach.port);
+    if (row.ofInspector && attach.pid !== undefined) Object.assign(attach, await inspectorOf(attach.pid)); // it cannot do that without VS Code
+    if (row.ofInspector && attach.port !== undefined) await checkInspector(attach.host, attach.port);
     const breakpoints = listOf(params.breakpoints).map((one) => lineBreakpoint(one, role.workspace, false));
     const exceptions = exceptionsOf(params.exceptions, undefined);
     let adapterFile = '';
     if (!row.attachIsDirect || attach.port === undefined) {
-      const found = await findAdapter(row, role.workspace, settings);
-      if (!found.file) throw notFound(row, found);
-      adapterFile = found.file;
+      const chosen = await chooseAdapter(row, role.workspace, settings, undefined);
+      if (!chosen.found.file) throw notFound(chosen.row, chosen.found);
+      row = chosen.row;
+      adapterFile = chosen.found.file;
     }
     const name = newName(params, row.languages[0] ?? language);
     return run(name, { language, row, adapterFile, attach, breakpoints, exceptions }, timeoutMs, call);
@@ -2556,128 +2465,4 @@ function isInUse(socket: string): boolean {
   } catch {
     return true; // not Linux: who knows
   }
-}
-
-// A Node process has an inspector, or opens one when it is told by SIGUSR1. That signal ends any other program, so who
-// gets it must be a Node that waits for it, and be the same process that was looked at.
-
-const NODE_NAME = /^(?:node|nodejs|node-?\d[\d.]*)$/;
-
-/** Where the inspector of a process listens; it is opened if it is not yet. */
-async function inspectorOf(pid: number): Promise<{ host: string; port: number }> {
-  const otherwise = `Start the program with node --inspect=PORT and give port. Nothing was signalled`;
-  if (!fs.existsSync('/proc/self/net/tcp')) return inspectorWithoutProc(pid, otherwise);
-  const startTime = startTimeOf(pid);
-  const executable = link(`/proc/${pid}/exe`);
-  if (!startTime || !executable) throw failure('E_ARGUMENTS', `process ${pid} has just ended, or belongs to another user. ${otherwise}`);
-  if (link(`/proc/${pid}/ns/net`) !== link('/proc/self/ns/net')) throw failure('E_UNSUPPORTED', `process ${pid} has a network of its own (a container), so its inspector cannot be reached from here. Start the program there with node --inspect=0.0.0.0:PORT, publish that port, and give port. Nothing was signalled`);
-  const found = await listeningInspector(pid, new Set());
-  if (found) return found;
-  const name = path.basename(executable.replace(/ \(deleted\)$/, ''));
-  if (!NODE_NAME.test(name) && executable !== process.execPath && !/\/libnode\.so/.test(textIn(`/proc/${pid}/maps`))) throw failure('E_ARGUMENTS', `process ${pid} is ${name}, no Node program: give the language it is written in, or the pid of the node process itself. Nothing was signalled`);
-  const caught = /^SigCgt:\s*([0-9a-f]+)$/m.exec(textIn(`/proc/${pid}/status`))?.[1] ?? '0';
-  if (!((BigInt(`0x${caught}`) >> BigInt(os.constants.signals.SIGUSR1 - 1)) & 1n)) throw failure('E_UNSUPPORTED', `process ${pid} is a Node that does not wait for SIGUSR1, which would end it. ${otherwise}`);
-  if (startTimeOf(pid) !== startTime) throw failure('E_ARGUMENTS', `process ${pid} has just ended. ${otherwise}`);
-  const refused = new Set<string>(); // sockets of the program itself: each is asked once
-  process.kill(pid, 'SIGUSR1');
-  for (const giveUpAt = performance.now() + INSPECTOR_MS; performance.now() < giveUpAt; await new Promise((resolve) => setTimeout(resolve, 10))) {
-    if (startTimeOf(pid) !== startTime) throw failure('E_LAUNCH', `process ${pid} ended when it was asked to open its inspector`);
-    const opened = await listeningInspector(pid, refused);
-    if (opened) return opened;
-  }
-  throw failure('E_LAUNCH', `process ${pid} got SIGUSR1 once and has opened no inspector in ${INSPECTOR_MS / 1000} s: it uses the signal for something else, hangs, is stopped, or its port (9229, if it names none) is taken by another program. Start it with node --inspect=PORT and give port`);
-}
-
-/** Of the sockets on which a process listens, the one where a Node inspector answers. */
-async function listeningInspector(pid: number, refused: Set<string>): Promise<{ host: string; port: number } | undefined> {
-  const own = new Set(list(`/proc/${pid}/fd`).map((fd) => /^socket:\[(\d+)\]$/.exec(link(`/proc/${pid}/fd/${fd}`))?.[1]));
-  for (const row of ['tcp', 'tcp6'].flatMap((table) => textIn(`/proc/${pid}/net/${table}`).split('\n'))) {
-    const [, local = '', , state, , , , , , inode = ''] = row.trim().split(/\s+/);
-    const [address = '', port = ''] = local.split(':');
-    if (state !== '0A' || !own.has(inode) || refused.has(inode)) continue;
-    const isLoopback4 = address.length === 8 || /^0{32}$/.test(address); // an address of any kind is reached by it too
-    const place = { host: isLoopback4 ? hostOf(address) : '::1', port: parseInt(port, 16) };
-    const version = await askInspector(place.host, place.port, '/json/version', 1000).catch(() => undefined);
-    if (isObject(version) && /^node\.js\//.test(String(version.Browser))) return place;
-    refused.add(inode);
-  }
-  return undefined;
-}
-
-/** An IPv4 address as the kernel shows it: bytes from the last to the first. Any address is loopback too. */
-function hostOf(hex: string): string {
-  return hex.length !== 8 || hex === '00000000' ? '127.0.0.1' : (hex.match(/../g) ?? []).reverse().map((byte) => parseInt(byte, 16)).join('.');
-}
-
-/** No /proc to look into: only what stands on the usual port and names the process can be taken for its inspector. */
-async function inspectorWithoutProc(pid: number, otherwise: string): Promise<{ host: string; port: number }> {
-  const place = { host: '127.0.0.1', port: 9229 };
-  const isThere = async (): Promise<boolean> => listOf(await askInspector(place.host, place.port, '/json/list', 1000).catch(() => undefined)).some((one) => String(one.title).includes(`[${pid}]`));
-  if (await isThere()) return place;
-  const { _debugProcess: debugProcess } = process as unknown as { _debugProcess?: (pid: number) => void }; // undocumented, and in no types; Windows has no other way
-  const name = process.platform === 'win32' ? 'node' : await new Promise<string>((resolve) => execFile('ps', ['-o', 'comm=', '-p', String(pid)], { timeout: PROBE_MS }, (_error, stdout) => resolve(path.basename(stdout.trim())))); // on Windows it refuses others itself
-  if (!NODE_NAME.test(name)) throw failure('E_ARGUMENTS', `process ${pid} is ${name || 'gone'}, no Node program. ${otherwise}`);
-  try {
-    debugProcess?.(pid);
-  } catch (error) {
-    throw failure('E_ARGUMENTS', `process ${pid} cannot be asked for its inspector (${messageOf(error)}). ${otherwise}`);
-  }
-  for (const giveUpAt = performance.now() + INSPECTOR_MS; performance.now() < giveUpAt; await new Promise((resolve) => setTimeout(resolve, 50))) if (await isThere()) return place;
-  throw failure('E_UNSUPPORTED', `process ${pid} was asked to open its inspector, but nothing on port 9229 names it, and this system does not tell whose port that is. Start the program with node --inspect=PORT and give port`);
-}
-
-function link(file: string): string {
-  try {
-    return fs.readlinkSync(file);
-  } catch {
-    return ''; // gone, or another user's
-  }
-}
-
-function textIn(file: string): string {
-  try {
-    return fs.readFileSync(file, 'latin1');
-  } catch {
-    return ''; // the same
-  }
-}
-
-/** With the pid it is an identity: numbers come round. '' for one that has ended. */
-function startTimeOf(pid: number): string {
-  const text = textIn(`/proc/${pid}/stat`);
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  return fields[0] === 'Z' ? '' : (fields[19] ?? '');
-}
-
-/** What an inspector answers, as JSON. Fails if nobody listens, or it is none. */
-function askInspector(host: string, port: number, what: string, timeoutMs: number): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    const inTime = deadline(timeoutMs, () => request.destroy(new Error('no answer')));
-    const request = http.get({ host, port, path: what, agent: false }, (response) => {
-      let text = '';
-      response.setEncoding('utf8').on('data', (chunk: string) => (text = (text + chunk).slice(0, INSPECTOR_CAP)));
-      response.on('error', reject);
-      response.on('end', () => {
-        inTime();
-        try {
-          resolve(response.statusCode === 200 ? JSON.parse(text) : undefined);
-        } catch {
-          resolve(undefined); // a server of another kind
-        }
-      });
-    });
-    request.on('error', (error) => {
-      inTime();
-      reject(error);
-    });
-  });
-}
-
-/** An inspector answers HTTP; anything else on that port would cost the adapter's whole patience. */
-async function checkInspector(host: string, port: number): Promise<void> {
-  const say = (what: string): Error => failure('E_LAUNCH', `${host}:${port}: ${what}. Start the program with node --inspect=${port}, or give the pid of a running node process: its inspector is found, or opened. Nothing was started`);
-  const version = await askInspector(host, port, '/json/version', 3000).catch((error) => {
-    throw say(errorName(error) === 'ECONNREFUSED' ? 'nobody listens there' : `this is no Node inspector (${messageOf(error)})`);
-  });
-  if (!isObject(version)) throw say('this is no Node inspector');
 }

