@@ -696,9 +696,10 @@ export function register(role: Role): void {
     if (closing.has(record.id) || ending) return;
     closing.add(record.id);
     role.log(`the window of ${record.workspace} has closed: ${why}. Another may come within ${CLOSE_GRACE_MS} ms`);
-    setTimeout(() => {
+    setTimeout(async () => {
       closing.delete(record.id);
       if (windows.get(record.workspace) !== record || ending) return role.log(`the window of ${record.workspace} was replaced: the session goes on`);
+      if ((await whyClosed(record)) === '') return role.log(`the window of ${record.workspace} is there again: the session goes on`);
       endSession(record.workspace, 'its window was closed').catch((error) => warn(`the end of the session of ${record.workspace}: ${messageOf(error)}`));
     }, CLOSE_GRACE_MS);
   }

@@ -1299,8 +1299,9 @@ const BOOT = `'use strict';
 })();
 `;
 
-/** Waits for the end of its stdin, which is the adapter's end, and then ends what it was last told of. */
-const GUARD = 'while read -r pids; do all=$pids; done; [ -n "$all" ] && kill -9 $all 2>/dev/null';
+/** Waits for the end of its stdin, which is the adapter's end, and then ends what it was last told of (first by its argument: one that is
+ * there knows what it guards). */
+const GUARD = 'all=$1; while read -r pids; do all=$pids; done; [ -n "$all" ] && kill -9 $all 2>/dev/null';
 
 const NOISE = ['Debugger attached.', 'Waiting for the debugger to disconnect...'];
 
@@ -1590,11 +1591,10 @@ class Program {
     this.isGuarded = true;
     this.onGone.add(deadline(GUARD_MS, () => {
       if (this.isOver) return;
-      const guard = spawn('sh', ['-c', GUARD], { stdio: ['pipe', 'ignore', 'ignore'] });
+      const guard = spawn('sh', ['-c', GUARD, 'guard', this.pids().join(' ')], { stdio: ['pipe', 'ignore', 'ignore'] });
       guard.on('error', () => {}); // no sh: the program then ends with its pipes
       guard.stdin.on('error', () => {}); // it was ended
       this.guard = guard;
-      this.tellGuard();
     }));
   }
 

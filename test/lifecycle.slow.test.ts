@@ -390,6 +390,8 @@ describe('two VS Code Hosts', { skip: !isHere }, () => {
     fs.rmSync(path.join(world.dir, 'host.sock'));
     await waitFor(() => /this window stands by: the name is not ours any more/.test(first.log().slice(shown)), 'the window to notice', 20_000);
     await waitFor(async () => /another process has taken over/.test(await toasts(pageOf(first))), 'its person to be told');
+    await mcp.close();
+    await waitFor(() => windows(world).length === 0 && !world.processes().some(({ role }) => role === 'client'), 'the window that nobody holds to end itself', 40_000);
   });
 });
 

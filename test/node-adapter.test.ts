@@ -444,7 +444,8 @@ describe('the adapter on its own', () => {
     const orphan = await stdio();
     await begin(orphan, 'forever.js');
     await orphan.event('process');
-    await waitFor(() => world.processes().some(({ pid }) => fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('while read -r pids')), 'the guard');
+    const parent = started.at(-1)?.pid; // the adapter before has a guard as well
+    await waitFor(() => world.processes().some(({ pid }) => fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('while read -r pids') && fs.readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]?.split(' ')[1] === String(parent)), 'the guard');
     started.at(-1)?.kill('SIGKILL'); // what it started ends too: the check after each test
     await waitFor(() => world.processes().length === 0 || started.every((one) => one.signalCode || one.exitCode !== null || one.stdin?.writable), 'its end');
     for (const dir of fs.readdirSync(tmp())) fs.rmSync(path.join(tmp(), dir), { recursive: true }); // nobody was left to tidy up
