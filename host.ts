@@ -1409,7 +1409,12 @@ export function register(role: Role): void {
     ending = true;
     clearInterval(watching);
     for (const one of disposables) one.dispose();
-    if (role.displaced || role.isReloading) return; // the Clients and ledgers are the next Host's by now; if there is none they end by themselves
+    if (role.displaced || role.isReloading) {
+      // The Clients and ledgers are the next Host's by now. If there is none they end by themselves, once they are let go: this process may live on.
+      for (const ledger of ledgers.values()) ledger.close(true);
+      for (const one of all()) one.peer.close('this Host is not it any more');
+      return;
+    }
     tellEnded(role.takenBy ? `${role.takenBy} has taken over` : 'the Host ends', true);
     await Promise.allSettled([...builds].map(([tag, { workspace }]) => ledgerOf(workspace).record({ event: 'closed', terminalId: tag, terminal: 'build' })));
     await Promise.allSettled(starting.values()); // one that is just being started is ended too

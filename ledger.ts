@@ -713,10 +713,11 @@ export class Ledger {
     this.save();
   }
 
-  close(): void {
+  /** `isTheirs`: another Host is the writer now, so that nothing is written any more. */
+  close(isTheirs = false): void {
     this.isClosed = true;
     clearTimeout(this.timer);
-    this.saveNow(new Date().toISOString());
+    if (!isTheirs) this.saveNow(new Date().toISOString());
     if (this.fd >= 0) fs.closeSync(this.fd);
     this.fd = -1;
   }
@@ -808,7 +809,7 @@ export class Ledger {
 
   /** While something runs, the tree is looked at now and then. */
   private watch(lastTook = 0): void {
-    const isBusy = this.busyWith() !== '' || this.orphans().length > 0;
+    const isBusy = !this.isClosed && (this.busyWith() !== '' || this.orphans().length > 0);
     if (isBusy && this.timer) return;
     clearTimeout(this.timer);
     this.timer = undefined;

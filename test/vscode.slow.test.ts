@@ -7,7 +7,7 @@ import net from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { connect, pipeName, pipePath, readKey } from '../bootstrap.js';
-import { McpClient, Page, UserWindow, World, body, changedCopy, drive, held, kill, rendererOf, root, serverFile, vscode, waitFor, windowOptions, writeDriver, type Json } from './lib.ts';
+import { McpClient, Page, UserWindow, World, body, changedCopy, drive, held, kill, rendererOf, root, serverFile, vscode, vsixFile, waitFor, windowOptions, writeDriver, type Json } from './lib.ts';
 
 const isHere = process.platform === 'linux' && process.arch === 'x64';
 if (!isHere) console.log('# the VS Code of these suites runs on Linux x64 alone: skipped');
@@ -433,13 +433,12 @@ describe('VS Code as the Host', { skip: !isHere }, () => {
   let user: UserWindow;
   let page: Page;
   let mcp: McpClient;
-  const vsix = (): string => path.join(root, 'dist', fs.readdirSync(path.join(root, 'dist')).find((name) => name.endsWith('.vsix')) ?? 'no.vsix');
 
   before(async () => {
     spawnSync(process.execPath, ['build.mjs', '--vsix'], { cwd: root });
     world = new World('h');
     user = new UserWindow(world, 'user');
-    assert.match(user.install(vsix()), /successfully installed/);
+    assert.match(user.install(vsixFile()), /successfully installed/);
     user.installDriver();
   });
   after(async () => {
@@ -489,7 +488,7 @@ describe('VS Code as the Host', { skip: !isHere }, () => {
   test('a second window of the user stands by, and the first stays the Host', async () => {
     const second = new UserWindow(world, 'second');
     try {
-      second.install(vsix());
+      second.install(vsixFile());
       const other = await second.open();
       await waitFor(() => /this window stands by: another Host answers/.test(second.log()), 'the second window to stand by', 30_000);
       await waitFor(async () => /Devtools: standing by/.test(String(await other.evaluate('document.querySelector(".statusbar").innerText'))), 'its status bar');
