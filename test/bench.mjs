@@ -79,7 +79,6 @@ const scratch = fs.mkdtempSync(path.join('/tmp', 'vdtb-'));
 const runtime = path.join(scratch, 'r'); // short: socket paths have 103 bytes
 const workspace = path.join(scratch, 'workspace');
 const bootstrap = createRequire(import.meta.url)(path.join(root, 'bootstrap.js'));
-const WebSocket = createRequire(import.meta.url)('ws');
 
 // ------------------------------------------------------------------------------------------ programs to compare with
 // Each the least that does the job. The relay is the floor of any server whose work is done in another process.

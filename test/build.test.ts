@@ -115,3 +115,10 @@ test('the tour runs to its end and leaves nothing', () => {
   assert.match(stdout, /Nothing is left running: stopped the Host/);
   assert.deepEqual(fs.readdirSync(world.home).filter((file) => file.startsWith('vdt-')), []);
 });
+
+test('every script that is only run by hand, or by the benchmark, is JavaScript', () => {
+  for (const dir of ['.', 'test']) for (const name of fs.readdirSync(path.join(root, dir)).filter((one) => one.endsWith('.mjs'))) {
+    const { status, stderr } = spawnSync(process.execPath, ['--check', path.join(root, dir, name)], { encoding: 'utf8' });
+    assert.equal(status, 0, stderr);
+  }
+});
