@@ -1171,6 +1171,7 @@ async function activate(context) {
     shown.onChange();
   }
 
+  log(`vscode-devtools ${VERSION} in VS Code ${vscode.version}, extension host ${process.pid}${order ? `, spawned for ${order.workspace}` : ''}`);
   await become();
   // The rest is for people, and apart: what fails in it leaves the role as it is.
   let problem = '';
